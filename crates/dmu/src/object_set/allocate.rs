@@ -51,6 +51,14 @@ impl AllocateObject {
     fn slot_count(&self) -> u32 {
         u32::from(self.slots.clamp(1, SLOTS_PER_BLOCK as u8))
     }
+
+    /// Whether an object can have that number: the numbers go so far, and a dnode lies in one block.
+    #[must_use]
+    pub fn fits_at(&self, id: ObjectId) -> bool {
+        let place = id.0 % SLOTS_PER_BLOCK as u64;
+        (1..NUMBERS_END).contains(&id.0)
+            && place + u64::from(self.slot_count()) <= SLOTS_PER_BLOCK as u64
+    }
 }
 
 impl ObjectSet {
@@ -78,11 +86,10 @@ impl ObjectSet {
             object_set: self.shared.id,
             object: id,
         };
-        let (slots, phys) = (shape.slot_count(), shape.phys());
-        let fits = id.0 % SLOTS_PER_BLOCK as u64 + u64::from(slots) <= SLOTS_PER_BLOCK as u64;
-        if id.0 == 0 || id.0 >= NUMBERS_END || !fits {
+        if !shape.fits_at(id) {
             return Err(in_use());
         }
+        let (slots, phys) = (shape.slot_count(), shape.phys());
         let enter = |generation| self.enter(id, slots, generation, &phys);
         let object = self.numbers.claim(self, tx.txg(), id, slots, enter)?;
         let object = object.ok_or_else(in_use)?;

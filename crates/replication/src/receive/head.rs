@@ -17,6 +17,7 @@ use format::stream::{
 use format::{NvList, ObjectSetKind};
 use stream::{Features, begin_name, decode_list};
 
+use super::objects::{CHECKSUMS, COMPRESSIONS};
 use super::{ReceiveError, Substream};
 
 /// The head of a stream.
@@ -261,6 +262,12 @@ fn sealed(
             "encryption from before OpenZFS 0.8",
         ));
     }
+    let (checksum, compress) = (small("mdn_checksum")?, small("mdn_compress")?);
+    if checksum >= CHECKSUMS || compress >= COMPRESSIONS {
+        return Err(ReceiveError::Invalid(
+            "an array of dnodes of no valid shape",
+        ));
+    }
     let format = KeyFormat::from_number(word("keyformat")?).map_err(|_| invalid())?;
     Ok(SealedStream {
         keys: StoredKeys {
@@ -281,8 +288,8 @@ fn sealed(
         },
         shape: SealedShape {
             portable_mac: bytes(keys, "portable_mac").ok_or_else(invalid)?,
-            checksum: small("mdn_checksum")?,
-            compress: small("mdn_compress")?,
+            checksum,
+            compress,
             levels: small("mdn_nlevels")?,
             block_size: u32::try_from(word("mdn_blksz")?).map_err(|_| invalid())?,
             indirect_shift: small("mdn_indblkshift")?,

@@ -36,9 +36,7 @@ impl Wanted {
         let capacity = usize::from(slots) * 512 - 64 - 128;
         let bonus_len = bonus_len.filter(|len| usize::from(*len) <= capacity);
         let bonus_kind = u8::try_from(record.bonus_kind).ok().map(ObjectType);
-        let is_valid = record.object.0 != 0
-            && record.kind != 0
-            && record.checksum < CHECKSUMS
+        let is_valid = record.checksum < CHECKSUMS
             && record.compression < COMPRESSIONS
             && record.block_size.is_multiple_of(512)
             && (512..=BLOCK_MAX).contains(&u64::from(record.block_size))
@@ -56,20 +54,41 @@ impl Wanted {
         bonus.truncate(usize::from(bonus_len));
         Ok(Self {
             id: record.object,
-            shape: AllocateObject {
-                object_type: object_type(record.kind)?,
-                block_size: record.block_size,
-                indirect_shift: 0,
-                bonus_type: bonus_kind,
-                bonus_len,
-                slots,
-            },
+            shape: placed(
+                record.object,
+                AllocateObject {
+                    object_type: kind_of_object(record.kind)?,
+                    block_size: record.block_size,
+                    indirect_shift: 0,
+                    bonus_type: bonus_kind,
+                    bonus_len,
+                    slots,
+                },
+            )?,
             checksum: record.checksum,
             compression: record.compression,
             bonus,
             has_spill: record.flags & OBJECT_HAS_SPILL != 0,
         })
     }
+}
+
+/// A shape, if an object of that number can have it.
+pub(super) fn placed(id: ObjectId, shape: AllocateObject) -> Result<AllocateObject> {
+    let is_valid = shape.fits_at(id);
+    is_valid
+        .then_some(shape)
+        .ok_or(ReceiveError::Invalid("an object of no valid number"))
+}
+
+/// The type of an object. A dnode of no type is a free one; and whoever follows pointers takes blocks of dnodes and
+/// object sets for such, wherever they are.
+pub(super) fn kind_of_object(number: u32) -> Result<ObjectType> {
+    let kind = object_type(number)?;
+    let is_none = [ObjectType::NONE, ObjectType::DNODE, ObjectType::OBJECT_SET].contains(&kind);
+    (!is_none)
+        .then_some(kind)
+        .ok_or(ReceiveError::Invalid("no such type of objects"))
 }
 
 impl Applier<'_> {

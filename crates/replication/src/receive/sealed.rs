@@ -19,8 +19,8 @@ use format::stream::{
 use sys::Buffer;
 
 use super::ReceiveError;
-use super::apply::{Applier, BLOCK_MAX, object_type};
-use super::objects::{CHECKSUMS, COMPRESSIONS, SLOTS_MAX};
+use super::apply::{Applier, BLOCK_MAX};
+use super::objects::{CHECKSUMS, COMPRESSIONS, SLOTS_MAX, kind_of_object, placed};
 
 type Result<T, E = ReceiveError> = std::result::Result<T, E>;
 
@@ -45,8 +45,7 @@ impl<'a> Wanted<'a> {
         let has_spill = record.flags & OBJECT_HAS_SPILL != 0;
         let pointers = pointer_count_for(usize::from(slots), bonus_kind, usize::from(bonus_len));
         let capacity = bonus_capacity(usize::from(slots), pointers, has_spill);
-        let is_valid = record.object.0 != 0
-            && record.checksum < CHECKSUMS
+        let is_valid = record.checksum < CHECKSUMS
             && record.compression < COMPRESSIONS
             && record.block_size.is_multiple_of(512)
             && (512..=BLOCK_MAX).contains(&u64::from(record.block_size))
@@ -63,14 +62,17 @@ impl<'a> Wanted<'a> {
         }
         Ok(Self {
             id: record.object,
-            shape: AllocateObject {
-                object_type: object_type(record.kind)?,
-                block_size: record.block_size,
-                indirect_shift: record.indirect_shift,
-                bonus_type: bonus_kind,
-                bonus_len,
-                slots,
-            },
+            shape: placed(
+                record.object,
+                AllocateObject {
+                    object_type: kind_of_object(record.kind)?,
+                    block_size: record.block_size,
+                    indirect_shift: record.indirect_shift,
+                    bonus_type: bonus_kind,
+                    bonus_len,
+                    slots,
+                },
+            )?,
             checksum: record.checksum,
             compression: record.compression,
             levels: record.levels,

@@ -5,6 +5,7 @@
 mod bench;
 mod damaged;
 mod golden_streams;
+mod hostile;
 mod resumed;
 
 extern crate posix as millpond_posix;

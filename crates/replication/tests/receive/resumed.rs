@@ -139,7 +139,7 @@ fn cut(seed: u64, rounds: u32) {
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let asked = std::env::var("MILLPOND_SEED").ok();
     asked.and_then(|seed| seed.parse().ok()).unwrap_or(5)
 }
