@@ -4,45 +4,27 @@ use std::fmt::Write;
 
 use super::{ALL, Feature, Support};
 
-/// Golden pools: made by OpenZFS, with features.
-const ALL_POOLS: [&str; 18] = [
-    "checkpoint",
-    "classes",
-    "codecs",
-    "default",
-    "draid",
-    "enc",
-    "expanded",
-    "gang",
-    "grub2",
-    "many",
-    "mirror",
-    "raidz1",
-    "raidz2",
-    "raidz3",
-    "removed",
-    "streams",
-    "vol",
-    "zil",
-];
-/// Those that tests change and have zdb look at afterwards.
-const CHANGED: [&str; 16] = [
-    "checkpoint",
-    "classes",
-    "codecs",
-    "default",
-    "draid",
-    "enc",
-    "expanded",
-    "gang",
-    "grub2",
-    "many",
-    "mirror",
-    "raidz1",
-    "raidz3",
-    "streams",
-    "vol",
-    "zil",
+/// Golden pools: made by OpenZFS, with features. Those that are true are changed by tests, which have zdb look at them
+/// afterwards.
+const POOLS: [(&str, bool); 18] = [
+    ("checkpoint", true),
+    ("classes", true),
+    ("codecs", true),
+    ("default", true),
+    ("draid", true),
+    ("enc", true),
+    ("expanded", true),
+    ("gang", true),
+    ("grub2", true),
+    ("many", true),
+    ("mirror", true),
+    ("raidz1", true),
+    ("raidz2", false),
+    ("raidz3", true),
+    ("removed", false),
+    ("streams", true),
+    ("vol", true),
+    ("zil", true),
 ];
 
 /// On which golden pools OpenZFS says that a feature is active. A test of the crate `pool` compares with what it
@@ -50,8 +32,8 @@ const CHANGED: [&str; 16] = [
 #[must_use]
 pub fn active_on(feature: &Feature) -> Vec<&'static str> {
     let without = |missing: &[&str]| -> Vec<&'static str> {
-        let has = |pool: &&&'static str| !missing.contains(*pool);
-        ALL_POOLS.iter().filter(has).copied().collect()
+        let names = POOLS.iter().map(|(pool, _)| *pool);
+        names.filter(|pool| !missing.contains(pool)).collect()
     };
     match feature.name {
         "empty_bpobj" | "lz4_compress" | "spacemap_histogram" | "enabled_txg" | "hole_birth"
@@ -118,25 +100,25 @@ pub fn text() -> String {
 
 /// The golden pools in words: those that are not there where nearly all are.
 fn pools(active: &[&str]) -> String {
-    let shown = |pool: &&str| match CHANGED.contains(pool) {
-        true => format!("**{pool}**"),
-        false => (*pool).to_owned(),
-    };
     if active.is_empty() {
         return "*none*".to_owned();
     }
-    let missing: Vec<&str> = ALL_POOLS
-        .into_iter()
-        .filter(|pool| !active.contains(pool))
-        .collect();
+    let is_there = |(pool, _): &(&str, bool)| active.contains(pool);
+    let (there, missing): (Vec<_>, Vec<(&str, bool)>) = POOLS.into_iter().partition(is_there);
     if missing.is_empty() {
         return "all with features".to_owned();
     }
     if missing.len() < 6 {
+        let missing: Vec<&str> = missing.into_iter().map(|(pool, _)| pool).collect();
         return format!("all with features but {}", missing.join(", "));
     }
-    let shown: Vec<String> = active.iter().map(shown).collect();
-    shown.join(", ")
+    let shown = there
+        .into_iter()
+        .map(|(pool, is_changed)| match is_changed {
+            true => format!("**{pool}**"),
+            false => pool.to_owned(),
+        });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
