@@ -27,7 +27,7 @@ pub trait Change {
     ) -> Result<bool, StreamError>;
 }
 
-/// Reads a stream or package, and writes it with changed records, in its byte order.
+/// Reads a stream or package, and writes it with changed records, in its byte order; how many records were read.
 ///
 /// # Errors
 /// It cannot be read, changed or written.
@@ -35,12 +35,13 @@ pub fn convert(
     input: impl Read,
     output: impl Write,
     change: &mut dyn Change,
-) -> Result<(), StreamError> {
+) -> Result<u64, StreamError> {
     let mut reader = Reader::new(input);
     let mut payload = Vec::new();
     let Some(mut item) = reader.next(&mut payload)? else {
-        return Ok(());
+        return Ok(0);
     };
+    let mut records = 1;
     let mut writer = Writer::in_order(output, reader.order());
     let mut is_prologue = false;
     loop {
@@ -63,8 +64,9 @@ pub fn convert(
         }
         match reader.next(&mut payload)? {
             Some(next) => item = next,
-            None => return Ok(()),
+            None => return Ok(records),
         }
+        records += 1;
     }
 }
 

@@ -94,7 +94,9 @@ impl Change for Decompress {
 
 fn rewritten(change: &mut dyn Change) -> Outcome {
     let output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    convert(input(None)?, output, change).map_err(|error| broken(&error))
+    convert(input(None)?, output, change)
+        .map(drop)
+        .map_err(|error| broken(&error))
 }
 
 /// Puts blocks in the place of references to them.
@@ -109,11 +111,11 @@ pub(super) fn redup(call: &Invocation) -> Outcome {
         expanded: 0,
     };
     let output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    convert(BufReader::new(file), output, &mut change).map_err(|error| broken(&error))?;
+    let converted = convert(BufReader::new(file), output, &mut change);
+    let records = converted.map_err(|error| broken(&error))?;
     if call.has("v") {
         complain(&format!(
-            "converted stream with {} total records, including {} dedup records",
-            change.places.len(),
+            "converted stream with {records} total records, including {} dedup records",
             change.expanded
         ));
     }

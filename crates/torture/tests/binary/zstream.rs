@@ -74,6 +74,16 @@ fn what_it_writes_is_received() {
     assert!(kept.status.success());
     let script = format!("$0 zstream redup {0} | cmp - {0}", path(&stream));
     assert!(session.shell(&script, &[]).status.success());
+    // It says of how many records, as dump does.
+    let dumped = session.ok(&["zstream", "dump", path(&stream)]);
+    let (_, records) = dumped.split_once("Total records = ").expect("a summary");
+    let records = records.lines().next().expect("a number");
+    let script = format!("$0 zstream redup -v {} > /dev/null", path(&stream));
+    let said = session.shell(&script, &[]).stderr;
+    let wanted =
+        format!("converted stream with {records} total records, including 0 dedup records");
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains(&wanted), "{said}");
     let script = format!("$0 zstream decompress 2,0 < {0} | cmp - {0}", path(&stream));
     assert!(
         session.shell(&script, &[]).status.success(),
