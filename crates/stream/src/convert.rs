@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use base::ByteOrder;
 use codec::{Compression, ZstdLevel};
 use format::stream::{BeginRecord, VersionInfo, WriteRecord};
 
@@ -9,11 +10,11 @@ use crate::{Features, Header, Part, Reader, Record, StreamError, Writer};
 
 /// What changes a stream that is written anew.
 pub trait Change {
-    /// What the head of a stream says.
+    /// What the head of a stream says, which is in this byte order.
     ///
     /// # Errors
     /// Such a stream cannot be changed.
-    fn head(&mut self, begin: &mut BeginRecord) -> Result<(), StreamError>;
+    fn head(&mut self, begin: &mut BeginRecord, order: ByteOrder) -> Result<(), StreamError>;
 
     /// A record, with its payload. False: it is left out.
     ///
@@ -49,7 +50,7 @@ pub fn convert(
             (part, Record::Begin(begin)) => {
                 is_prologue = part == Part::Package;
                 if !is_prologue {
-                    change.head(begin)?;
+                    change.head(begin, reader.order())?;
                 }
                 writer.head(begin.clone(), &payload)?;
             }
@@ -78,7 +79,7 @@ pub struct Recompress {
 }
 
 impl Change for Recompress {
-    fn head(&mut self, begin: &mut BeginRecord) -> Result<(), StreamError> {
+    fn head(&mut self, begin: &mut BeginRecord, _order: ByteOrder) -> Result<(), StreamError> {
         let features = Features::of(begin.version_info);
         if features.has(Features::RAW) {
             return Err(StreamError::Misplaced("encrypted blocks"));

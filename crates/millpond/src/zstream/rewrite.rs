@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::os::unix::fs::FileExt;
 
-use format::stream::{BeginRecord, VersionInfo, WriteRecord};
+use base::ByteOrder;
+use format::stream::{BeginRecord, RECORD_SIZE, VersionInfo, WriteRecord};
 use stream::{
     Change, Features, Header, Recompress, Record, StreamError, compression_of_name, convert,
 };
@@ -58,7 +59,7 @@ struct Decompress {
 }
 
 impl Change for Decompress {
-    fn head(&mut self, _begin: &mut BeginRecord) -> Result<(), StreamError> {
+    fn head(&mut self, _begin: &mut BeginRecord, _order: ByteOrder) -> Result<(), StreamError> {
         Ok(())
     }
 
@@ -108,6 +109,7 @@ pub(super) fn redup(call: &Invocation) -> Outcome {
         blocks,
         guid: 0,
         places: HashMap::new(),
+        order: ByteOrder::NATIVE,
         expanded: 0,
     };
     let output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -122,16 +124,35 @@ pub(super) fn redup(call: &Invocation) -> Outcome {
     Ok(())
 }
 
-/// Where the stream has each block: by the snapshot, the object and the offset.
+/// Where the stream has the record of each block: by the snapshot, the object and the offset.
 struct Redup {
     blocks: File,
     guid: u64,
-    places: HashMap<(u64, u64, u64), (WriteRecord, u64, usize)>,
+    places: HashMap<(u64, u64, u64), u64>,
+    order: ByteOrder,
     expanded: u64,
 }
 
+impl Redup {
+    /// Reads a record again that was read at this place, with its payload.
+    fn block(&self, at: u64, payload: &mut Vec<u8>) -> Result<WriteRecord, StreamError> {
+        let mut bytes = [0; RECORD_SIZE];
+        self.blocks.read_exact_at(&mut bytes, at)?;
+        let record = Record::decode(&bytes, self.order)?;
+        let length = usize::try_from(record.payload_length()?).unwrap_or(usize::MAX);
+        let Record::Write(write) = record else {
+            return Err(StreamError::Misplaced("another record than was there"));
+        };
+        payload.resize(length, 0);
+        self.blocks
+            .read_exact_at(payload, at.saturating_add(RECORD_SIZE as u64))?;
+        Ok(write)
+    }
+}
+
 impl Change for Redup {
-    fn head(&mut self, begin: &mut BeginRecord) -> Result<(), StreamError> {
+    fn head(&mut self, begin: &mut BeginRecord, order: ByteOrder) -> Result<(), StreamError> {
+        self.order = order;
         self.guid = begin.to_guid.0;
         let features = Features::of(begin.version_info);
         // Neither the blocks by reference are there any more, nor what else old senders said of them.
@@ -150,9 +171,8 @@ impl Change for Redup {
         match record {
             Record::Write(write) => {
                 let place = (self.guid, write.object.0, write.offset);
-                let at = position.saturating_sub(payload.len() as u64);
-                self.places
-                    .insert(place, (write.clone(), at, payload.len()));
+                let length = (RECORD_SIZE + payload.len()) as u64;
+                self.places.insert(place, position.saturating_sub(length));
             }
             Record::WriteByReference(reference) => {
                 let place = (
@@ -161,9 +181,8 @@ impl Change for Redup {
                     reference.source_offset,
                 );
                 let missing = StreamError::Misplaced("a reference to a block that did not come");
-                let (source, at, length) = self.places.get(&place).cloned().ok_or(missing)?;
-                payload.resize(length, 0);
-                self.blocks.read_exact_at(payload, at)?;
+                let at = *self.places.get(&place).ok_or(missing)?;
+                let source = self.block(at, payload)?;
                 let write = WriteRecord {
                     object: reference.object,
                     offset: reference.offset,
@@ -173,7 +192,7 @@ impl Change for Redup {
                 self.expanded += 1;
                 // What follows may refer to this one.
                 let own = (self.guid, write.object.0, write.offset);
-                self.places.insert(own, (write.clone(), at, length));
+                self.places.insert(own, at);
                 *record = Record::Write(write);
             }
             Record::Begin(_)
