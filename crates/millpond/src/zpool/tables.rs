@@ -12,12 +12,12 @@ pub(super) const PRUNE: Command = Command {
     name: "ddtprune",
     aliases: &[],
     summary: "Take old entries of blocks with one reference out of the dedup tables.",
-    forms: &["-d days | -p percentage pool"],
+    forms: &["pool"],
     flags: &[
         option("d", "days", "those older than so many days"),
         option("p", "percentage", "the oldest, so many of a hundred"),
     ],
-    operands: Operands::between(1, 1, "missing pool name"),
+    operands: Operands::exactly(1, "missing pool name"),
     run: prune,
 };
 
@@ -26,7 +26,7 @@ pub(super) const PREFETCH: Command = Command {
     name: "prefetch",
     aliases: &[],
     summary: "Bring dedup tables or the table of shared blocks into memory.",
-    forms: &["-t ddt | brt pool"],
+    forms: &["pool ..."],
     flags: &[option("t", "type", "ddt or brt; by default both")],
     operands: Operands::at_least(1, "missing pool name argument"),
     run: prefetch,

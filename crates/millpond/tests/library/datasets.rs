@@ -263,7 +263,7 @@ fn a_scrub_and_a_bookmark() {
         (found.state, found.errors, found.repaired),
         (ScrubState::Finished, 0, 0)
     );
-    assert!(found.examined > 0 && found.examined <= found.to_examine.max(found.examined));
+    assert!(found.examined > 0 && found.to_examine > 0);
     assert!(pool.stop_scrub().is_err(), "none runs");
     pool.destroy("pond#mark", DestroyOptions::new()).unwrap();
 }
