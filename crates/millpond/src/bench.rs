@@ -8,6 +8,7 @@ mod measure;
 mod probe;
 mod report;
 mod run;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod throttled;
@@ -25,8 +26,9 @@ use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, print, usage};
 use beside::{Beside, PROGRAMS_MAX};
 use measure::Phase;
-use report::Outcome;
+use report::{Compared, Outcome};
 use run::{Contents, Run};
+use surroundings::Surroundings;
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
@@ -36,6 +38,7 @@ pub(crate) const COMMAND: Command = Command {
     forms: &[
         "meta|readdir|write-data|varmail|fsync|untar directory",
         "mkbig|rdbig|fanread|throttled directory",
+        "compare run.json run.json ...",
     ],
     flags: &[
         option(
@@ -79,7 +82,7 @@ pub(crate) const COMMAND: Command = Command {
         switch("k", "keep what was written"),
         switch("j", "JSON").or("json"),
     ],
-    operands: Operands::exactly(2, "missing scenario or directory"),
+    operands: Operands::at_least(2, "missing scenario or directory"),
     run: bench,
 };
 
@@ -145,8 +148,11 @@ const SCENARIOS: [Scenario; 10] = [
 ];
 
 fn bench(call: &Invocation) -> crate::output::Outcome {
-    let [name, directory] = call.operands() else {
-        return Err(usage("missing scenario or directory"));
+    let (name, directory) = match call.operands() {
+        [first, files @ ..] if first == "compare" => return compare(call, files),
+        [name, directory] => (name, directory),
+        [] | [_] => return Err(usage("missing scenario or directory")),
+        [_, _, ..] => return Err(usage("too many arguments")),
     };
     let scenario = SCENARIOS
         .iter()
@@ -161,6 +167,7 @@ fn bench(call: &Invocation) -> crate::output::Outcome {
         Some(place) => Some(PathBuf::from(place)),
         None => run.pool.as_deref().and_then(beside_image),
     };
+    let surroundings = Surroundings::of(&run.place, run.pool.as_deref());
     let probe = || probed.as_deref().map(probe::probe).transpose();
     let before = probe().map_err(failed)?;
     fs::create_dir(&run.directory).map_err(failed)?;
@@ -174,21 +181,54 @@ fn bench(call: &Invocation) -> crate::output::Outcome {
     let outcome = Outcome {
         scenario: scenario.name,
         parameters,
+        surroundings,
         phases,
         probes: before.zip(after).map(|(before, after)| [before, after]),
         notes: notes(&run, probed.is_some()),
     };
     if let Some(file) = call.value("html") {
-        fs::write(file, report::html(&outcome)).map_err(|error| {
-            let text = format!("cannot write '{file}': {error}");
-            Stop::from(Failure::new(FailureKind::Medium, text))
-        })?;
+        write_page(file, &report::html(&outcome))?;
     }
     print(&if call.has("j") {
         report::json(&outcome)
     } else {
         report::table(&outcome)
     })
+}
+
+fn write_page(file: &str, page: &str) -> Result<(), Stop> {
+    fs::write(file, page).map_err(|error| {
+        let text = format!("cannot write '{file}': {error}");
+        Stop::from(Failure::new(FailureKind::Medium, text))
+    })
+}
+
+/// Runs that `bench -j` wrote, in one report.
+fn compare(call: &Invocation, files: &[String]) -> crate::output::Outcome {
+    if call.has("j") {
+        return Err(usage(
+            "'compare' reads JSON and prints a table; --html writes a page",
+        ));
+    }
+    let mut compared = Compared::default();
+    for file in files {
+        let text = fs::read_to_string(file).map_err(|error| {
+            let text = format!("cannot read '{file}': {error}");
+            Stop::from(Failure::new(FailureKind::Medium, text))
+        })?;
+        compared.add(file, &text).map_err(|reason| {
+            let text = format!("'{file}' {reason}");
+            Stop::from(Failure::new(FailureKind::Invalid, text))
+        })?;
+    }
+    if !compared.is_comparison() {
+        let text = "no two of these runs are of the same scenario with the same parameters";
+        return Err(Failure::new(FailureKind::Invalid, text).into());
+    }
+    if let Some(file) = call.value("html") {
+        write_page(file, &compared.html())?;
+    }
+    print(&compared.table())
 }
 
 fn notes(run: &Run, probed: bool) -> Vec<String> {

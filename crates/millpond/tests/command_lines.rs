@@ -254,6 +254,36 @@ fn bench_runs_on_any_directory_and_cleans_up() {
         "'threads' must be at least 1",
     );
     assert_eq!(sandbox.run("bench meta nowhere").status, 1);
+    assert!(ran.output.contains(" CPUs, "), "where it ran: {ran:?}");
+}
+
+#[test]
+fn runs_of_bench_are_compared() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    std::fs::create_dir(&place).unwrap();
+    for name in ["a", "b"] {
+        let ran = sandbox.run("bench meta place -n 20 -j");
+        std::fs::write(sandbox.path(&format!("{name}.json")), ran.output).unwrap();
+    }
+    let ran = sandbox.run("bench compare --html both.html a.json b.json");
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.output.contains("cold stat  b.json"), "{ran:?}");
+    let page = std::fs::read_to_string(sandbox.path("both.html")).unwrap();
+    assert_eq!(page.matches("<polyline").count(), 2 * 4);
+    let other = sandbox.run("bench meta place -n 30 -j");
+    std::fs::write(sandbox.path("c.json"), other.output).unwrap();
+    refused(
+        &sandbox.run("bench compare a.json c.json"),
+        1,
+        "no two of these runs are of the same scenario with the same parameters",
+    );
+    std::fs::write(sandbox.path("d.json"), "[]").unwrap();
+    refused(
+        &sandbox.run("bench compare a.json d.json"),
+        1,
+        "'d.json' line 1 is not what 'bench -j' writes",
+    );
 }
 
 #[test]

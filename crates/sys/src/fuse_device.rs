@@ -503,6 +503,8 @@ pub struct MountedEntry {
     pub kind: Vec<u8>,
     /// What the mount allows.
     pub flags: MountedFlags,
+    /// Options of the mount, then those of the file system, as they are shown.
+    pub options: Vec<u8>,
 }
 
 /// What a mount allows, as the mount table shows it.
@@ -577,6 +579,11 @@ fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
         path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
         kind: unescaped(fields.get(separator + 1)?),
         flags: MountedFlags::parse(fields.get(5)?),
+        options: [
+            fields.get(5)?,
+            fields.get(separator + 3).copied().unwrap_or_default(),
+        ]
+        .join(&b','),
     })
 }
 

@@ -20,6 +20,7 @@ pub(super) fn mkbig(run: &Run) -> io::Result<Vec<Phase>> {
 }
 
 fn make(run: &Run, path: &Path) -> io::Result<Tally> {
+    let _shown = run.shown("write");
     let random = SeededRng::new(7);
     let mut tally = Tally::new(real_now());
     let mut file = File::create(path)?;
@@ -36,6 +37,7 @@ fn make(run: &Run, path: &Path) -> io::Result<Tally> {
 /// Reads the file of `mkbig` from its beginning to its end. An operation is a read of 128 KiB.
 pub(super) fn rdbig(run: &Run) -> io::Result<Vec<Phase>> {
     drop_caches();
+    let _shown = run.shown("cold read");
     let mut file = File::open(run.place.join("big"))?;
     let mut tally = Tally::new(real_now());
     let mut piece = vec![0; PIECE];
@@ -70,6 +72,7 @@ pub(super) fn fanread(run: &Run) -> io::Result<Vec<Phase>> {
         make(run, &path)?;
     }
     drop_caches();
+    let _shown = run.shown("read");
     let records = bytes / run.record;
     let share = records / run.threads;
     let start = real_now();

@@ -18,6 +18,7 @@ use super::run::{Run, drop_caches, joined, threads, worker};
 pub(super) fn meta(run: &Run) -> io::Result<Vec<Phase>> {
     let path = |prefix: char, number: u64| run.directory.join(format!("{prefix}{number}"));
     let all = |name, operation: &dyn Fn(u64) -> io::Result<()>| {
+        let _shown = run.shown(name);
         let mut tally = Tally::new(real_now());
         for number in 0..run.files {
             tally.time(|| operation(number))?;
@@ -47,12 +48,15 @@ pub(super) fn readdir(run: &Run) -> io::Result<Vec<Phase>> {
     const LISTINGS: usize = 20;
     let directory = run.directory.join("listed");
     fs::create_dir(&directory)?;
+    let shown = run.shown("create");
     let mut creates = Tally::new(real_now());
     for number in 0..run.files {
         let path = directory.join(format!("file-{number:06}"));
         creates.time(|| File::create(&path).map(drop))?;
     }
     let creates = Phase::ended("create", creates);
+    drop(shown);
+    let _shown = run.shown("list");
     let start = real_now();
     let listings = threads(run.threads, start, |_, tally| {
         for _ in 0..LISTINGS {
@@ -79,6 +83,7 @@ pub(super) fn write_data(run: &Run) -> io::Result<Vec<Phase>> {
     let directories = run.files.div_ceil(FILES_A_DIRECTORY).div_ceil(run.threads);
     let mut phases = Vec::new();
     for name in ["empty", "again"] {
+        let _shown = run.shown(name);
         let start = real_now();
         let tally = threads(run.threads, start, |thread, tally| {
             let random = SeededRng::new(1_234_567 + thread * 7919);
@@ -128,6 +133,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
         fs::create_dir(run.directory.join(format!("{folder:02x}")))?;
     }
     let random = SeededRng::new(98);
+    let shown = run.shown("prepare");
     let mut prepared = Tally::new(real_now());
     for mail in 0..run.files {
         prepared.time(|| {
@@ -138,6 +144,8 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
     }
     run.make_durable()?;
     let prepared = Phase::ended("prepare", prepared);
+    drop(shown);
+    let _shown = run.shown("operation");
     let start = real_now();
     let end = start + run.time;
     let results: io::Result<Vec<(Tally, Tally)>> = thread::scope(|scope| {
@@ -178,6 +186,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
 pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
     const BLOCK_BYTES: u64 = 4 << 10;
     const BLOCKS: u64 = 1024;
+    let _shown = run.shown("fsync");
     let open = |thread: u64| {
         let path = run.directory.join(format!("fsync-{thread}"));
         let mut options = File::options();

@@ -1,19 +1,30 @@
 //! The results as a table or as JSON.
 
+mod charts;
+mod compared;
 mod html;
+
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Value, json};
 
 use super::measure::{Phase, Times};
+use super::surroundings::Surroundings;
 use crate::render::{Column, aligned};
 
+pub(super) use compared::Compared;
 pub(super) use html::html;
+
+/// A device of which one probe takes so many times as long as the other is not to be relied on.
+const STEADY: f64 = 1.5;
 
 /// A scenario that ran.
 pub(super) struct Outcome {
     pub(super) scenario: &'static str,
     /// Its parameters, as they are said.
     pub(super) parameters: Vec<(&'static str, u64)>,
+    pub(super) surroundings: Surroundings,
     pub(super) phases: Vec<Phase>,
     /// The device alone, before and after; none if it could not be asked.
     pub(super) probes: Option<[Times; 2]>,
@@ -37,6 +48,25 @@ impl Outcome {
             after.quantile_ns(500) as f64 / before.quantile_ns(500).max(1) as f64
         })
     }
+
+    /// That figures in F mean little, if so.
+    fn unreliable(&self) -> Option<String> {
+        let drift = self.drift()?;
+        let unsteady = !(STEADY.recip()..=STEADY).contains(&drift);
+        unsteady.then(|| {
+            let drift = three_digits(drift);
+            let means = "figures in F mean little";
+            format!("the device is unreliable: afterwards it took {drift} times as long as before; {means}")
+        })
+    }
+}
+
+/// The latencies that the chart's curve goes through.
+fn quantiles_ns(phase: &Phase) -> Vec<f64> {
+    let points = charts::QUANTILES.iter();
+    points
+        .map(|(per_mille, _)| phase.tally.times.quantile_ns(*per_mille) as f64)
+        .collect()
 }
 
 fn microseconds(ns: u64) -> String {
@@ -62,7 +92,11 @@ pub(super) fn table(outcome: &Outcome) -> String {
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
-    let mut out = format!("{}: {}\n\n", outcome.scenario, parameters.join(", "));
+    let mut out = format!("{}: {}\n", outcome.scenario, parameters.join(", "));
+    for line in outcome.surroundings.lines() {
+        out += &format!("{line}\n");
+    }
+    out.push('\n');
     let titles = [
         "PHASE", "COUNT", "SECONDS", "PER_S", "MB/S", "P50_us", "P99_us", "P99.9_us", "MAX_us",
         "WORST_S",
@@ -100,7 +134,7 @@ pub(super) fn table(outcome: &Outcome) -> String {
             );
         }
     }
-    for note in &outcome.notes {
+    for note in outcome.unreliable().iter().chain(&outcome.notes) {
         out += &format!("note: {note}\n");
     }
     out
@@ -153,6 +187,7 @@ pub(super) fn json(outcome: &Outcome) -> String {
                 ("mb_per_second", json!(phase.mb_per_second())),
                 ("windows", json!(phase.windows())),
                 ("worst_window", json!(phase.worst_window())),
+                ("quantiles_ns", json!(quantiles_ns(phase))),
             ];
             if let Some(found) = found.as_object_mut() {
                 found.extend(more.map(|(name, value)| (name.to_owned(), value)));
@@ -169,67 +204,13 @@ pub(super) fn json(outcome: &Outcome) -> String {
         json!({
             "before": times_json(before), "after": times_json(after),
             "f_us": outcome.device_ns().unwrap_or(0) as f64 / 1000.0, "drift": outcome.drift(),
+            "unreliable": outcome.unreliable().is_some(),
         })
     });
     let whole = json!({
-        "scenario": outcome.scenario, "parameters": parameters, "phases": phases,
+        "scenario": outcome.scenario, "parameters": parameters, "surroundings": outcome.surroundings.json(),
+        "phases": phases,
         "device": probe, "notes": outcome.notes,
     });
     whole.to_string() + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::measure::Tally;
-    use super::*;
-    use std::time::{Duration, Instant};
-
-    fn outcome() -> Outcome {
-        let mut tally = Tally::new(Instant::now());
-        tally.bytes = 5_000_000;
-        tally.times.add(Duration::from_micros(150));
-        tally.times.add(Duration::from_micros(300));
-        let mut probe = Times::default();
-        probe.add(Duration::from_micros(100));
-        Outcome {
-            scenario: "varmail",
-            parameters: vec![("threads", 2)],
-            phases: vec![Phase::took("fsync", Duration::from_secs(2), tally)],
-            probes: Some([probe.clone(), probe]),
-            notes: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_table_relates_fsync_to_the_device() {
-        let text = table(&outcome());
-        assert!(text.starts_with("varmail: threads 2\n\nPHASE"), "{text}");
-        assert!(
-            text.contains("F = 100 us; second probe 1.00 of the first"),
-            "{text}"
-        );
-        assert!(text.contains("fsync: p50 1.5"), "{text}");
-    }
-
-    #[test]
-    fn the_html_stands_alone() {
-        let text = html(&outcome());
-        assert!(
-            text.contains("<polyline class=\"line\" points=\"60.0,"),
-            "{text}"
-        );
-        assert!(text.contains("varmail: threads 2"));
-        assert!(!text.contains("http"), "nothing from elsewhere");
-        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    }
-
-    #[test]
-    fn json_has_the_same() {
-        let found: Value = serde_json::from_str(&json(&outcome())).unwrap();
-        assert_eq!(found["parameters"]["threads"], 2);
-        assert_eq!(found["phases"][0]["count"], 2);
-        assert_eq!(found["phases"][0]["mb_per_second"], 2.5);
-        assert_eq!(found["phases"][0]["max_us"], 300.0);
-        assert_eq!(found["device"]["f_us"], 100.0);
-    }
 }

@@ -11,6 +11,7 @@ use base::random::{Rng, SeededRng};
 use base::thread::{self, Role, ScopedJoinHandle, Start};
 
 use super::measure::Tally;
+use crate::progress::Ticker;
 
 /// Where and how a scenario runs.
 pub(super) struct Run {
@@ -34,6 +35,15 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Says on a terminal that a phase runs, and for how long, until what is returned is dropped.
+    pub(super) fn shown(&self, phase: &str) -> Ticker {
+        let of = match self.time {
+            time if time > Duration::from_secs(1) => format!(" (at least {} s)", time.as_secs()),
+            _ => String::new(),
+        };
+        Ticker::start(format!("{phase}{of}"))
+    }
+
     /// Everything written so far is on the device when this returns.
     pub(super) fn make_durable(&self) -> io::Result<()> {
         rustix::fs::syncfs(File::open(&self.place)?)?;

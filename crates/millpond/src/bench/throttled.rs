@@ -32,6 +32,7 @@ pub(super) fn throttled(run: &Run) -> io::Result<Vec<Phase>> {
     let (mut alone, mut beside, mut writes) =
         (Tally::new(start), Tally::new(start), Tally::new(start));
     let mut took = Duration::ZERO;
+    let _shown = run.shown("stat alone and beside writers");
     for _ in 0..ROUNDS {
         run.make_durable()?;
         // Each round counts its seconds from its own start.

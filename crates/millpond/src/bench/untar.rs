@@ -24,6 +24,7 @@ const FILE_MAX: u64 = 4 << 20;
 /// record by record, given its time and mode, closed; directories get their times at the end. An
 /// operation is one entry.
 pub(super) fn untar(run: &Run) -> io::Result<Vec<Phase>> {
+    let _shown = run.shown("unpack");
     let random = SeededRng::new(2024);
     let mut tally = Tally::new(real_now());
     let root = run.directory.join("tree");
