@@ -1,8 +1,8 @@
 //! Intent logs: the chain of blocks that hangs off an object set, and its records.
 
-use base::Bookmark;
+use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
-use format::intent_log::{Body, ChainElement, ChainForm, Identity, Record, Records};
+use format::intent_log::{Body, ChainElement, ChainForm, Identity, LogHeader, Record, Records};
 use pipeline::ReadRequest;
 use sys::Buffer;
 use vdev::IoClass;
@@ -40,15 +40,24 @@ impl LogBlock {
         }
     }
 
-    /// The block itself and the blocks that only its records refer to.
-    pub(crate) fn blocks(&self) -> Vec<BlockPointer> {
+    /// The block itself and the blocks that its records refer to, in the log that `header` begins.
+    pub(crate) fn blocks(&self, header: &LogHeader) -> Vec<BlockPointer> {
         let mut blocks = vec![self.pointer];
-        // Those that a clone record names are the cloned file's, which is on disk and refers to them.
+        let is_bounded = header.flags & LogHeader::FLAG_CLAIM_RECORD_VALID != 0;
+        // Those that a clone record names are the cloned file's, which is on disk and refers to them. Who claims the
+        // log counts them once more.
+        let is_counted = |record: &Record<'_>| {
+            let sequence = record.header.sequence;
+            header.claim_txg != Txg(0) && !(is_bounded && sequence > header.claim_record_sequence)
+        };
         self.for_each_record(&mut |record| {
             if let Body::Write(fields) = &record.body
                 && !fields.pointer.is_hole()
             {
                 blocks.push(fields.pointer);
+            } else if is_counted(record) {
+                let has_space = |block: &BlockPointer| !block.is_hole() && !block.is_embedded();
+                blocks.extend(record.pointers().filter(has_space));
             }
         });
         blocks

@@ -6,7 +6,7 @@ use format::BlockPointer;
 use format::intent_log::{Body, LogHeader};
 use pipeline::{Pipeline, ReadRequest};
 
-use crate::walk::{data_block, walk};
+use crate::walk::{data_block, shared_blocks, walk};
 
 /// What claiming a log comes to.
 #[derive(Debug)]
@@ -17,8 +17,9 @@ pub struct Claim {
     pub blocks: Vec<BlockPointer>,
     /// The blocks of the chain, those that are in the maps included.
     pub chain: Vec<BlockPointer>,
-    /// Whether there are records of clones: see [`crate::unshare`].
-    pub shares: bool,
+    /// The blocks that records of clones refer to, once for each reference: they are others' too, and are to be kept
+    /// until the log is freed.
+    pub shared: Vec<BlockPointer>,
 }
 
 /// What is told apart by when it was written.
@@ -50,16 +51,18 @@ pub fn claim(
         return None;
     }
     let mut data: Vec<(u64, BlockPointer)> = Vec::new();
-    let mut first_clone = None;
+    let mut shared: Vec<(u64, BlockPointer)> = Vec::new();
     let mut is_behind = false;
     let chain = walk(pipeline, set, header, &mut |record| {
         is_behind |= record.header.txg > synced && record.header.txg < newer;
         if matches!(record.body, Body::CloneRange(_)) {
-            first_clone.get_or_insert(record.header.sequence);
+            let sequence = record.header.sequence;
+            let before = shared.len();
+            shared.extend(shared_blocks(record).map(|pointer| (sequence, pointer)));
             // Blocks of a txg that did not reach the disk are lost.
-            let has_space = |pointer: &BlockPointer| !pointer.is_hole() && !pointer.is_embedded();
-            let mut shared = record.pointers().filter(has_space);
-            return !shared.any(|pointer| pointer.birth() >= newer);
+            return shared[before..]
+                .iter()
+                .all(|(_, pointer)| pointer.birth() < newer);
         }
         let Some(pointer) = data_block(record).filter(|pointer| pointer.birth() >= newer) else {
             return true;
@@ -93,12 +96,14 @@ pub fn claim(
     let mut blocks = chain.blocks.clone();
     blocks.retain(|pointer| pointer.birth() >= newer);
     // What belongs to a commit that is not whole is left to the free space.
-    data.retain(|(sequence, _)| *sequence <= chain.record_sequence);
+    let is_whole = |(sequence, _): &(u64, BlockPointer)| *sequence <= chain.record_sequence;
+    data.retain(is_whole);
+    shared.retain(is_whole);
     blocks.extend(data.into_iter().map(|(_, pointer)| pointer));
     Some(Claim {
         header,
         blocks,
         chain: chain.blocks,
-        shares: first_clone.is_some_and(|clone| clone <= chain.record_sequence),
+        shared: shared.into_iter().map(|(_, pointer)| pointer).collect(),
     })
 }

@@ -5,7 +5,7 @@ use format::BlockPointer;
 use format::intent_log::{Identity, LogHeader, Records};
 use pipeline::Pipeline;
 
-use crate::walk::{BLOCKS_MAX, Content, Limits, data_block, read};
+use crate::walk::{BLOCKS_MAX, Content, Limits, data_block, read, shared_blocks};
 
 /// A block of a log: of its chain, or with data that were written for it.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,9 @@ fn data_of(
         if record.header.sequence > limits.record {
             return;
         }
-        if let Some(block) = data_block(&record).filter(|block| block.birth() >= claim) {
+        // Blocks that a clone refers to may be nobody else's by now, however old they are.
+        let data = data_block(&record).filter(|block| block.birth() >= claim);
+        for block in data.into_iter().chain(shared_blocks(&record)) {
             let bookmark = bookmark(set, ObjectId(0), record.header.sequence);
             blocks.push(LogBlock { block, bookmark });
         }

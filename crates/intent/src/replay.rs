@@ -3,11 +3,14 @@
 //! With the change that a record makes, in the same txg, its sequence number goes into the
 //! header: after a crash in the middle the replay goes on behind it.
 
+mod clones;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{Bookmark, ObjectId, ObjectSetId, Txg};
-use format::intent_log::{LogHeader, Record};
+use format::BlockPointer;
+use format::intent_log::{Body, LogHeader, Record};
 use pipeline::ReadRequest;
 use sys::Buffer;
 
@@ -144,8 +147,12 @@ impl Log {
 
     fn apply_all(&self, header: &LogHeader, replay: &mut dyn Replay, outcome: &mut Replayed) {
         let set = self.objects.id();
+        // The last record that no later replay has to look at.
+        let mut done = header.replay_sequence;
         walk(&self.pipeline, set, header, &mut |record| {
             let sequence = record.header.sequence;
+            let before = done;
+            done = done.max(sequence);
             if sequence <= header.replay_sequence || record.header.txg < header.claim_txg {
                 if replay.was_passed_over(sequence) {
                     replay.pass_over(record);
@@ -156,8 +163,9 @@ impl Log {
                 }
                 return true;
             }
+            let applied = self.apply_record(set, (record, before), replay);
             self.progress.current.store(sequence, Ordering::Release);
-            match self.apply_twice(set, record, replay) {
+            match applied {
                 Ok(()) => {
                     outcome.records += 1;
                     true
@@ -181,14 +189,34 @@ impl Log {
         });
     }
 
-    fn apply_twice(
+    /// Applies a record; `before` has the number of the one that was applied last.
+    fn apply_record(
         &self,
         set: ObjectSetId,
-        record: &Record<'_>,
+        (record, before): (&Record<'_>, u64),
         replay: &mut dyn Replay,
     ) -> Result<(), Unapplied> {
-        let block = self.data_of(set, record)?;
-        let first = replay.apply(record, block.as_deref());
+        if let Body::CloneRange(fields) = &record.body {
+            return self.apply_clone(set, (record, fields, before), replay);
+        }
+        self.progress
+            .current
+            .store(record.header.sequence, Ordering::Release);
+        let block = match data_block(record) {
+            Some(pointer) => Some(self.block(set, &pointer)?),
+            None => None,
+        };
+        self.apply_twice(record, block.as_ref(), replay)
+    }
+
+    fn apply_twice(
+        &self,
+        record: &Record<'_>,
+        block: Option<&Buffer>,
+        replay: &mut dyn Replay,
+    ) -> Result<(), Unapplied> {
+        let block = block.map(|block| &block[..]);
+        let first = replay.apply(record, block);
         match &first {
             Ok(()) => return first,
             Err(unapplied) if unapplied.cause == Cause::Earlier => return first,
@@ -197,22 +225,19 @@ impl Log {
         self.engine
             .wait_synced(None)
             .map_err(|error| error.to_string())?;
-        replay.apply(record, block.as_deref())
+        replay.apply(record, block)
     }
 
-    /// The bytes of the block that a write points to.
-    fn data_of(&self, set: ObjectSetId, record: &Record<'_>) -> Result<Option<Buffer>, Unapplied> {
-        let Some(pointer) = data_block(record) else {
-            return Ok(None);
-        };
+    /// The bytes of a block that a record points to.
+    fn block(&self, set: ObjectSetId, pointer: &BlockPointer) -> Result<Buffer, Unapplied> {
         let request = ReadRequest::new(Bookmark {
             object_set: set,
             object: ObjectId(0),
             level: -2,
             block: 0,
         });
-        let read = self.pipeline.read(&pointer, &request.uncached());
-        read.map(Some).map_err(|error| Unapplied {
+        let read = self.pipeline.read(pointer, &request.uncached());
+        read.map_err(|error| Unapplied {
             cause: if error.is_of_devices() {
                 Cause::Other
             } else {

@@ -15,10 +15,6 @@ pub(crate) static LEADS_MAX: Tunable = Tunable::new("intent.leads_max", 1024, 1,
 /// Flushes of one vdev under way at once. Two, as with batches: the second does not wait out the first.
 pub(crate) static FLUSHES_MAX: Tunable = Tunable::new("intent.flushes_max", 2, 1, 64);
 
-/// Data in a record of a log that is written anew without clones.
-pub(crate) static UNSHARED_BYTES_MAX: Tunable =
-    Tunable::new("intent.unshared_bytes_max", 64 << 10, 512, 64 << 10);
-
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &DIRECT_BYTES_MIN,
@@ -26,5 +22,4 @@ pub const TUNABLES: &[&Tunable] = &[
     &LEADERS_MAX,
     &LEADS_MAX,
     &FLUSHES_MAX,
-    &UNSHARED_BYTES_MAX,
 ];

@@ -192,7 +192,7 @@ fn show(
 
 /// The blocks that an object set owns through its log's header, besides its tree: those of the
 /// chain, and of a claimed chain the data that were written for it, and what its records of clones refer to: who
-/// claimed it counted a reference for each (we leave no such records in what we claim).
+/// claimed it counted a reference for each.
 #[must_use]
 pub fn owned_blocks(
     pipeline: &Pipeline,
@@ -203,9 +203,8 @@ pub fn owned_blocks(
     let mut data: Vec<BlockPointer> = Vec::new();
     let mut referenced: Vec<BlockPointer> = Vec::new();
     let chain = walk(pipeline, set, header, &mut |record| {
-        if claim != Txg(0) && matches!(record.body, Body::CloneRange(_)) {
-            let has_space = |pointer: &BlockPointer| !pointer.is_hole() && !pointer.is_embedded();
-            referenced.extend(record.pointers().filter(has_space));
+        if claim != Txg(0) {
+            referenced.extend(shared_blocks(record));
         }
         if let Some(pointer) = data_block(record)
             && claim != Txg(0)
@@ -220,6 +219,17 @@ pub fn owned_blocks(
     blocks.append(&mut data);
     blocks.append(&mut referenced);
     blocks
+}
+
+/// The blocks that a record of a clone refers to, once for each reference; of other records none. References to
+/// others than data are not counted by anybody.
+pub(crate) fn shared_blocks(record: &Record<'_>) -> impl Iterator<Item = BlockPointer> {
+    record.pointers().filter(|pointer| {
+        !pointer.is_hole()
+            && !pointer.is_embedded()
+            && pointer.level() == 0
+            && !pointer.object_type().is_metadata()
+    })
 }
 
 /// The block that holds the data of a write.

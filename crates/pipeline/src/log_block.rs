@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{Bookmark, ByteOrder, ObjectSetId, Txg};
 use codec::{Checksum, ChecksumValue, Compression};
 use crypto::SealMark;
-use format::block_pointer::{BlockPointer, DVA_COUNT, Protection};
+use format::BlockPointer;
 use format::embedded_checksum;
 use format::object_type::ObjectType;
 use sys::{Buffer, BufferMut};
@@ -113,42 +113,6 @@ impl Pipeline {
         let mut block = BufferMut::from_slice(&stored);
         let opened = keys.open_log((&mark_of(pointer), &mac), &mut block, (used, order));
         opened.is_ok().then(|| block.freeze())
-    }
-
-    /// Writes the stored bytes of a block to another place, for a log: the pointer to the copy, of `txg`.
-    ///
-    /// # Errors
-    /// No device has room in one piece.
-    pub fn duplicate(
-        &self,
-        source: &BlockPointer,
-        stored: &Buffer,
-        txg: Txg,
-        hint: u64,
-        group: &Arc<WriteGroup>,
-    ) -> Result<BlockPointer, AllocationError> {
-        let allocation = self.allocator.allocate(&AllocationRequest {
-            psize: stored.len() as u64,
-            copies: 1,
-            class: AllocationClass::Normal,
-            txg,
-            hint,
-        })?;
-        let mut pointer = *source;
-        let mut addresses = allocation.iter();
-        // The same bytes under the same salt and vector, which take the place of a third address.
-        let is_sealed = source.protection() == Protection::Encrypted;
-        for index in 0..DVA_COUNT - usize::from(is_sealed) {
-            pointer.set_dva(index, addresses.next());
-        }
-        pointer.set_birth(txg, txg);
-        for dva in pointer.dvas() {
-            match self.vdevs.top(dva.vdev) {
-                Ok(top) => top.write(dva.offset, stored.clone(), IoClass::SyncWrite, group),
-                Err(error) => return Err(AllocationError::SpaceMap(error.to_string())),
-            }
-        }
-        Ok(pointer)
     }
 
     /// Queues the write of a sealed log block, which may be shorter than its space: the vdev's layout says how much of

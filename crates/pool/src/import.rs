@@ -235,7 +235,7 @@ fn claim_logs(datasets: &WithDatasets, loaded: &Uberblock, first: Txg) -> Result
         space: &space.space,
         maps: &space.maps,
         vdevs: &datasets.vdevs,
-        rng: datasets.services.rng.as_ref(),
+        services: &datasets.services,
         loaded: match loaded.checkpoint_txg {
             Txg(0) => loaded.txg,
             kept => kept,

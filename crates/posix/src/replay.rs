@@ -187,7 +187,8 @@ impl Applier {
             Change::SetAttributes(set) => self.set_attributes(&znode, set, order),
             Change::SetXattr { name, value, .. } => self.set_xattr(&znode, name, *value),
             Change::SetAcl { acl, .. } => self.set_acl(&znode, acl, order),
-            Change::CloneRange { .. } => Err(PosixError::NotSupported("replay of shared blocks")),
+            // The log hands these on as writes.
+            Change::CloneRange { .. } => Err(PosixError::Invalid("record of another kind")),
             // Of names, and without an object of their own: done above.
             Change::Create(_)
             | Change::Remove { .. }

@@ -129,9 +129,18 @@ impl TestPool {
     /// # Errors
     /// The pool cannot be imported.
     pub fn import_as(options: &ImportOptions) -> Result<Self, PoolError> {
+        let test_pool = Self::import_locked(options)?;
+        crate::encryption::load(&test_pool.pool);
+        Ok(test_pool)
+    }
+
+    /// The same without the keys of its file systems.
+    ///
+    /// # Errors
+    /// The pool cannot be imported.
+    pub fn import_locked(options: &ImportOptions) -> Result<Self, PoolError> {
         let limits = tunables::keep();
         let pool = Pool::import(options)?;
-        crate::encryption::load(&pool);
         Ok(Self::of(pool, options.read_only, limits))
     }
 

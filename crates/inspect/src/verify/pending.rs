@@ -211,7 +211,7 @@ fn visit_logs(pool: &RawPool, walk: &Walk<'_>) {
         };
         log::for_each_block(&set, &mut |element| {
             element
-                .blocks()
+                .blocks(&set.phys.log_header)
                 .into_iter()
                 .for_each(|block| batch.add(block));
         });

@@ -136,6 +136,19 @@ impl DedupTables {
         self.pending.lock().pruned = pruned;
     }
 
+    /// There is one more pointer to a block; false if no table counts it.
+    pub(crate) fn refer_again(&self, pointer: &BlockPointer) -> bool {
+        let counted = self.with_entry(pointer, |entry| {
+            let block = entry
+                .now
+                .block_of(pointer)
+                .filter(|block| block.references > 0)?;
+            block.references = block.references.saturating_add(1);
+            Some(())
+        });
+        counted.flatten().is_some()
+    }
+
     /// A pointer to a block that a table counts is no more.
     pub(crate) fn dropped(&self, pointer: &BlockPointer) {
         self.pending.lock().dropped.push(*pointer);

@@ -2,7 +2,7 @@
 //! sync.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
@@ -10,6 +10,7 @@ use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use dmu::{BlockWriter, ObjectSet, SyncWorkers, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
 use format::BlockPointer;
+use format::features;
 use format::intent_log::LogHeader;
 use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
 use pipeline::Pipeline;
@@ -21,6 +22,7 @@ use crate::allocation::maps::MosSpaceStore;
 use crate::blocks::{PassWriters, WriteRules};
 use crate::error::{ImportBlocker, PoolError, Result};
 use crate::logs::devices::LogDevices;
+use crate::pool::services::PoolServices;
 use crate::tunables;
 
 static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
@@ -248,7 +250,7 @@ pub(crate) struct Claiming<'a> {
     pub(crate) space: &'a PoolSpace,
     pub(crate) maps: &'a MosSpaceStore,
     pub(crate) vdevs: &'a VdevTree,
-    pub(crate) rng: &'a dyn Rng,
+    pub(crate) services: &'a PoolServices,
     /// The newest state that the pool is opened in.
     pub(crate) loaded: Txg,
     /// The txg in which everything is claimed.
@@ -261,7 +263,6 @@ impl Claiming<'_> {
     pub(crate) fn run(&self) -> Result<()> {
         let root = self.dsl.root_directory()?;
         let heads = self.dsl.readable_heads_under(&root)?;
-        let sharing: Vec<OnceLock<Claim>> = heads.iter().map(|_| OnceLock::new()).collect();
         let workers = SyncWorkers::new(tunables::CLAIMS_COUNT.count());
         workers.run(heads.len(), heads.len() > 1, |index| -> Result<()> {
             let head = &heads[index];
@@ -272,19 +273,8 @@ impl Claiming<'_> {
                 Err(error) if error.is_damage() => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
-            if let Some(claim) = self.claim(head, &objects)? {
-                // Each is claimed once.
-                let _ = sharing[index].set(claim);
-            }
-            Ok(())
-        })?;
-        // This allocates: nothing may be left that the maps do not know.
-        for (head, claim) in heads.iter().zip(&sharing) {
-            if let Some(claim) = claim.get() {
-                self.unshare(head, claim)?;
-            }
-        }
-        Ok(())
+            self.claim(head, &objects)
+        })
     }
 
     /// The objects of a head, if it has a log, as its root block says.
@@ -297,15 +287,15 @@ impl Claiming<'_> {
         head.root_object_set().map(Some)
     }
 
-    /// Claims one log; answers the claim if the log has to be written anew.
-    fn claim(&self, head: &Arc<Dataset>, objects: &ObjectSet) -> Result<Option<Claim>> {
+    /// Claims one log.
+    fn claim(&self, head: &Dataset, objects: &ObjectSet) -> Result<()> {
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
         if self.is_lost(&header) {
-            return self.forget(objects, &header).map(|()| None);
+            return self.forget(objects, &header);
         }
         if self.first != self.loaded.next() {
-            return self.discard(objects, &header).map(|()| None);
+            return self.discard(objects, &header);
         }
         let ages = Ages {
             synced: objects.root_pointer().birth(),
@@ -313,8 +303,9 @@ impl Claiming<'_> {
             first: self.first,
         };
         let Some(claim) = intent::claim(self.pipeline, set, &header, ages) else {
-            return Ok(None);
+            return Ok(());
         };
+        self.share(head, &claim)?;
         for dva in claim.blocks.iter().flat_map(BlockPointer::dvas) {
             let range = dva.offset..dva.offset.saturating_add(dva.asize);
             let extent = Extent {
@@ -325,8 +316,8 @@ impl Claiming<'_> {
         }
         self.note_sides(set, &claim);
         let tx = Tx::syncing(self.first);
-        objects.set_intent_log_header(&tx, claim.header.clone());
-        Ok(claim.shares.then_some(claim))
+        objects.set_intent_log_header(&tx, claim.header);
+        Ok(())
     }
 
     /// No uberblock says which sides of a mirror have what was written after it. Sides that are away now, or were when
@@ -358,21 +349,20 @@ impl Claiming<'_> {
         }
     }
 
-    /// Puts a log without shared blocks in the place of one that was claimed.
-    fn unshare(&self, head: &Arc<Dataset>, claim: &Claim) -> Result<()> {
-        let objects = head.root_object_set()?;
-        let set = ObjectSetId(head.id().0);
-        let made = intent::unshare(self.pipeline, self.rng, set, &claim.header, self.first);
-        let Ok(header) = made else {
+    /// Counts the references of a log's clones: what they refer to is kept for the replay, whatever becomes of whom it
+    /// was cloned from. Who frees the log gives them back.
+    fn share(&self, head: &Dataset, claim: &Claim) -> Result<()> {
+        if claim.shared.is_empty() {
+            return Ok(());
+        }
+        // Whoever wrote such records counts.
+        if !self.services.features.is_enabled(&features::BLOCK_CLONING) {
             let dataset = head.name()?;
             let blocker = ImportBlocker::IntentLog { dataset };
             return Err(PoolError::ReadOnlyPossible(blocker));
-        };
-        objects.set_intent_log_header(&Tx::syncing(self.first), header);
-        for block in &claim.chain {
-            self.pipeline
-                .free(block, self.first)
-                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        for pointer in &claim.shared {
+            self.services.refer_from_log(self.first, pointer);
         }
         Ok(())
     }

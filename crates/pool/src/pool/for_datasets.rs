@@ -172,6 +172,15 @@ impl PoolServices {
         }
     }
 
+    /// A log that is claimed in `txg`, before anything is freed, refers to a block from one more place.
+    pub(crate) fn refer_from_log(&self, txg: Txg, pointer: &BlockPointer) {
+        // What no dedup table counts (any more) is a block as others are.
+        if !(pointer.is_dedup() && self.dedup.refer_again(pointer)) {
+            self.references.expect(txg, pointer);
+            self.references.added(pointer);
+        }
+    }
+
     /// The scrub follows a change of the datasets; whether there is one.
     fn scrub_follows(&self, succession: Succession) -> bool {
         let Some(scrub) = &self.scrub else {

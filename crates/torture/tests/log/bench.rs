@@ -89,6 +89,19 @@ impl Bench {
         timeline: Timeline,
     ) -> Self {
         let test_pool = TestPool::create_with_logs(devices, logs).unwrap();
+        Self::around(test_pool, disks, timeline)
+    }
+
+    /// A pool of one disk whose file systems are encrypted, with a cipher that the seed draws.
+    pub(crate) fn encrypted(seed: u64) -> Self {
+        let timeline = Timeline::new();
+        let disk = Arc::new(SimulatedDisk::on_timeline(SIZE, seed * 10, &timeline));
+        let device = NewDevice::Open("/simulated/disk0".into(), Arc::clone(&disk) as _);
+        let test_pool = TestPool::create_encrypted(vec![device], seed).unwrap();
+        Self::around(test_pool, vec![disk], timeline)
+    }
+
+    fn around(test_pool: TestPool, disks: Vec<Arc<SimulatedDisk>>, timeline: Timeline) -> Self {
         let log = open_log(&test_pool);
         Self {
             timeline,
