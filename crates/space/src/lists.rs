@@ -111,6 +111,8 @@ pub(crate) struct Members {
     pub(crate) resting: BTreeSet<usize>,
     /// With a map, by the txg from which on their changes are in the logs.
     pub(crate) mapped: BTreeSet<(Txg, usize)>,
+    /// Those of them with a map that cannot be read, apart from the others: their changes stay in the logs.
+    pub(crate) unreadable: BTreeSet<(Txg, usize)>,
     pub(crate) loaded: BTreeSet<usize>,
     /// With ranges that became free lately, where that is noted.
     pub(crate) recent: BTreeSet<usize>,

@@ -73,6 +73,8 @@ pub(crate) struct Metaslab {
     /// An upper bound of the longest free segment, bytes.
     bound: AtomicU64,
     loaded: AtomicBool,
+    /// Its map cannot be read in any copy: what is free is not known, and nothing is taken from it.
+    unreadable: AtomicBool,
     /// How many allocators work on it.
     users: AtomicUsize,
     /// The last txg for which it was used.
@@ -154,6 +156,7 @@ impl Metaslab {
             allocated: AtomicI64::new(info.allocated),
             bound: AtomicU64::new(0),
             loaded: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
             users: AtomicUsize::new(0),
             used: AtomicU64::new(0),
             place,
@@ -194,7 +197,9 @@ impl Metaslab {
     ) -> Result<Option<Range<u64>>, SpaceError> {
         self.touch(txg);
         loop {
-            self.load(store)?;
+            if !self.load_unless_damaged(store)? {
+                return Ok(None);
+            }
             let mut state = self.state.lock();
             // It may have been unloaded meanwhile.
             let Some(free) = &mut state.free else {
@@ -325,14 +330,15 @@ impl Metaslab {
     ) -> Result<(), SpaceError> {
         self.touch(txg);
         loop {
-            self.load(store)?;
+            let is_known = self.load_unless_damaged(store)?;
             let mut state = self.state.lock();
-            if state.free.is_none() {
+            if is_known && state.free.is_none() {
                 continue;
             }
             self.end_rest(&mut state, &range);
+            // Where nobody can say what is free, the log's word must do.
             let free = state.free.as_mut();
-            let taken = free.is_some_and(|free| free.remove(range.clone()));
+            let taken = free.is_none_or(|free| free.remove(range.clone()));
             self.weigh(&mut state);
             return if taken && self.note_allocated(&mut state, txg, range.clone()) {
                 Ok(())

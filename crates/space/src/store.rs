@@ -27,6 +27,11 @@ pub struct MapAppend<'a> {
 
 /// Space map objects, the metaslab arrays, and the logs. Writing happens in syncing context only.
 pub trait SpaceStore {
+    /// Whether an error of this store says that something is damaged for good, as far as can be told.
+    fn is_damage(&self, _error: &StoreError) -> bool {
+        false
+    }
+
     /// Reads a space map.
     ///
     /// # Errors

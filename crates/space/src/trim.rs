@@ -167,7 +167,9 @@ impl PoolSpace {
         store: &dyn SpaceStore,
     ) -> Result<TrimStep, SpaceError> {
         // What it takes to load the maps is not to keep allocations waiting.
-        metaslab.load(store)?;
+        if !metaslab.load_unless_damaged(store)? {
+            return Ok(TrimStep::End);
+        }
         self.shed(Some(metaslab));
         if !self.trims.begin() {
             return Ok(TrimStep::Later);

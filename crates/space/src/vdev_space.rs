@@ -264,6 +264,14 @@ impl VdevSpace {
         self.lists.resting_bytes.get()
     }
 
+    /// Free bytes of metaslabs whose maps cannot be read: nobody knows where they are.
+    #[must_use]
+    pub fn unreadable_bytes(&self) -> u64 {
+        let unreadable = self.lists.lock().unreadable.clone();
+        let of = self.of(unreadable.into_iter().map(|(_, index)| index));
+        of.map(|metaslab| metaslab.free_bytes()).sum()
+    }
+
     /// The metaslab that holds a range of the vdev.
     pub(crate) fn metaslab(&self, range: &Range<u64>) -> Result<&Arc<Metaslab>, SpaceError> {
         let index =

@@ -29,6 +29,8 @@ pub struct SpaceFigures {
     pub deferred: u64,
     /// Bytes that a checkpoint keeps, as datasets are charged.
     pub checkpoint: u64,
+    /// Free bytes that cannot be used, as the maps that know where they are cannot be read; as datasets are charged.
+    pub unreadable: u64,
     /// How often deduplicated bytes are referenced, in percent: 100 without dedup.
     pub dedup_percent: u64,
 }
@@ -137,6 +139,9 @@ impl Limits {
                 .iter()
                 .map(|vdev| deflated(vdev, vdev.kept_bytes()))
                 .sum(),
+            unreadable: of(ClassKind::Normal)
+                .map(|vdev| deflated(vdev, vdev.unreadable_bytes()))
+                .sum(),
             slop: slop(data, log),
             deferred: self.listed.load(Ordering::Relaxed)
                 + if read_only {
@@ -173,7 +178,8 @@ impl Limits {
             let deflated = |bytes| vdev.geometry().layout.deflated(bytes);
             data += deflated(vdev.capacity_bytes());
             log += deflated(vdev.log_bytes());
-            used += deflated(vdev.allocated_bytes() + vdev.deferred_bytes());
+            let taken = vdev.allocated_bytes() + vdev.deferred_bytes();
+            used += deflated(taken + vdev.unreadable_bytes());
         }
         let kept = slop(data, log) / 4;
         data.saturating_sub(used)
@@ -193,6 +199,7 @@ impl Limits {
         figures
             .data_space
             .saturating_sub(figures.checkpoint)
+            .saturating_sub(figures.unreadable)
             .saturating_sub(figures.deferred)
             .saturating_sub(kept)
     }

@@ -325,6 +325,11 @@ fn put(array: &Arc<Object>, tx: &Tx, index: usize, value: u64) -> Result<(), Dmu
 }
 
 impl SpaceStore for MosSpaceStore {
+    fn is_damage(&self, error: &StoreError) -> bool {
+        let error = error.downcast_ref::<DmuError>();
+        error.is_some_and(DmuError::is_damage)
+    }
+
     fn read(&self, object: ObjectId) -> Result<MapContents, StoreError> {
         let object = self.objects.object(object)?;
         let header = self.header(&object)?;

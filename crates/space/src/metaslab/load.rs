@@ -91,6 +91,31 @@ impl Metaslab {
         self.load_locked(store)
     }
 
+    /// Loads it; false where its map cannot be read in any copy, which is not tried again.
+    pub(crate) fn load_unless_damaged(&self, store: &dyn SpaceStore) -> Result<bool, SpaceError> {
+        if self.is_unreadable() {
+            return Ok(false);
+        }
+        match self.load(store) {
+            Err(_) if self.is_unreadable() => Ok(false),
+            loaded => loaded.map(|()| true),
+        }
+    }
+
+    /// Whether its map was found to be unreadable.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the map can be read.
+    fn set_unreadable(&self, unreadable: bool) {
+        if self.unreadable.swap(unreadable, Ordering::AcqRel) == unreadable {
+            return;
+        }
+        let state = self.state.lock();
+        self.list_map(state.unflushed_txg, state.unflushed_txg);
+    }
+
     /// As [`Self::load`], by one who holds the map's lock: so the map and what is in the logs only stay as they are.
     pub(super) fn load_locked(&self, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         if self.state.lock().free.is_some() {
@@ -128,11 +153,17 @@ impl Metaslab {
             return Ok((object, Vec::new()));
         }
         let read = store.read(object);
-        let contents = read.map_err(|source| SpaceError::Store {
-            object,
-            txg: Txg(0),
-            source,
+        let contents = read.map_err(|source| {
+            if store.is_damage(&source) {
+                self.set_unreadable(true);
+            }
+            SpaceError::Store {
+                object,
+                txg: Txg(0),
+                source,
+            }
         })?;
+        self.set_unreadable(false);
         Ok((object, contents.bytes))
     }
 

@@ -90,8 +90,12 @@ impl Metaslab {
     /// Writes the changes since the last pass to the metaslab's own map: pools without log space maps.
     pub(crate) fn write_own(&self, pass: Pass, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let _map = self.map.lock();
-        if pass.pass == 1 && self.may_be_long(pass.txg, store)? {
-            self.load_locked(store)?;
+        if pass.pass == 1
+            && self.may_be_long(pass.txg, store)?
+            && let Err(error) = self.load_locked(store)
+            && !self.is_unreadable()
+        {
+            return Err(error);
         }
         if pass.pass == 1
             && let Some(shortest) = self.shorter_map(pass.txg, store)?
@@ -99,7 +103,7 @@ impl Metaslab {
             self.rewrite(&shortest, pass, store)?;
         }
         let changes = self.take(&mut self.state.lock(), pass.txg);
-        self.append(&changes, pass, store)
+        self.append_or_rewrite(&changes, pass, store)
     }
 
     /// Moves what the logs hold for this metaslab into its own map; before this txg's changes are taken.
@@ -112,7 +116,14 @@ impl Metaslab {
             return self.set_unflushed(pass.txg, store);
         }
         // Not used for the txg by that: as soon as its map is written, it may be let go.
-        self.load_locked(store)?;
+        if let Err(error) = self.load_locked(store) {
+            // The logs go on telling what has changed: they are kept as long as that.
+            return if self.is_unreadable() {
+                Ok(())
+            } else {
+                Err(error)
+            };
+        }
         let shortest = self.shorter_map(pass.txg, store)?;
         let pending = {
             let mut state = self.state.lock();
@@ -127,7 +138,7 @@ impl Metaslab {
                     allocated: pending.allocated,
                     freed: pending.freed,
                 };
-                self.append(&changes, pass, store)?;
+                self.append_or_rewrite(&changes, pass, store)?;
             }
         }
         self.set_unflushed(pass.txg, store)
@@ -212,10 +223,17 @@ impl Metaslab {
     }
 
     /// Lists the map under the txg from which on its changes are in the logs.
-    fn list_map(&self, before: Txg, now: Txg) {
+    pub(super) fn list_map(&self, before: Txg, now: Txg) {
+        let index = self.place.index;
+        let is_unreadable = self.is_unreadable();
         let mut lists = self.lists.lock();
-        lists.mapped.remove(&(before, self.place.index));
-        lists.mapped.insert((now, self.place.index));
+        lists.mapped.remove(&(before, index));
+        lists.unreadable.remove(&(before, index));
+        if is_unreadable {
+            lists.unreadable.insert((now, index));
+        } else {
+            lists.mapped.insert((now, index));
+        }
     }
 
     fn set_unflushed(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
@@ -232,6 +250,38 @@ impl Metaslab {
                 txg,
                 source,
             })
+    }
+
+    /// Appends changes, which are taken already. Where the end of the map cannot be read, all of it is written anew:
+    /// what is free is known while the metaslab is loaded.
+    fn append_or_rewrite(
+        &self,
+        changes: &Changes,
+        pass: Pass,
+        store: &dyn SpaceStore,
+    ) -> Result<(), SpaceError> {
+        match self.append(changes, pass, store) {
+            Err(SpaceError::Store {
+                object,
+                txg,
+                source,
+            }) if store.is_damage(&source) => {
+                let allocated = {
+                    let state = self.state.lock();
+                    state
+                        .free
+                        .as_ref()
+                        .map(|free| self.allocated_of(&state, free))
+                };
+                let failed = || SpaceError::Store {
+                    object,
+                    txg,
+                    source,
+                };
+                self.rewrite(&allocated.ok_or_else(failed)?, pass, store)
+            }
+            done => done,
+        }
     }
 
     fn append(
@@ -361,15 +411,19 @@ impl Metaslab {
         if !is_long(state.map_length, free.count(), block_size) {
             return Ok(None);
         }
-        // Free on disk: the free segments, what is being trimmed, what rests, and what this and later txgs took but
-        // did not write yet.
+        Ok(Some(self.allocated_of(&state, free)))
+    }
+
+    /// The allocations that the map and the logs come to, while it is loaded. Free on disk are the free segments, what
+    /// is being trimmed, what rests, and what this and later txgs took but did not write yet.
+    fn allocated_of(&self, state: &State, free: &FreeSpace) -> RangeSet {
         let mut free_on_disk = free.to_set();
         let resting = [&state.freed, &state.trimming]
             .into_iter()
             .chain(&state.deferred)
             .chain(&state.allocating);
         free_on_disk.extend(resting.flat_map(RangeSet::iter).collect::<Vec<_>>());
-        Ok(Some(free_on_disk.gaps(self.place.range.clone())))
+        free_on_disk.gaps(self.place.range.clone())
     }
 
     /// The histogram of a map's header: segments of 2^(i + shift) bytes in bucket i.

@@ -36,7 +36,9 @@ impl Metaslab {
     ) -> Result<Option<Range<u64>>, SpaceError> {
         // Not `touch`: what only a trim looks at may be unloaded at once.
         loop {
-            self.load(store)?;
+            if !self.load_unless_damaged(store)? {
+                return Ok(None);
+            }
             let mut state = self.state.lock();
             let Some(free) = &mut state.free else {
                 continue;

@@ -48,7 +48,7 @@ impl Metaslab {
     }
 
     /// Free bytes on disk.
-    fn free_bytes(&self) -> u64 {
+    pub(crate) fn free_bytes(&self) -> u64 {
         let used = u64::try_from(self.allocated()).unwrap_or(0);
         self.size().saturating_sub(used)
     }

@@ -266,8 +266,13 @@ impl Search<'_> {
             if *self.loads == 0 && self.size > self.vdev.geometry().layout.granule() {
                 return Ok(None);
             }
+            if metaslab.is_unreadable() {
+                return Ok(None);
+            }
             *self.loads = self.loads.saturating_sub(1);
-            metaslab.load(self.store)?;
+            if !metaslab.load_unless_damaged(self.store)? {
+                return Ok(None);
+            }
             self.space.shed(Some(metaslab));
         }
         let wanted = (self.size, manner(self.region));

@@ -43,6 +43,7 @@ impl Source for PoolSpace {
             ("loaded_metaslabs", loaded.metaslabs),
             ("loaded_segments", loaded.segments),
             ("unflushed_ranges", self.unflushed_ranges()),
+            ("unreadable_metaslabs", self.unreadable_metaslabs()),
         ] {
             sink(name, level(count, count));
         }
@@ -140,7 +141,7 @@ impl PoolSpace {
             for metaslab in vdev.of([next.1]) {
                 let is_for_others = vdev.is_for_log(metaslab)
                     || vdev.is_for_metadata(metaslab, self.metadata_count());
-                if !metaslab.is_in_use() && !is_for_others {
+                if !metaslab.is_in_use() && !is_for_others && !metaslab.is_unreadable() {
                     found.push(Arc::clone(metaslab));
                 }
             }

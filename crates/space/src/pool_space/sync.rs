@@ -138,7 +138,14 @@ impl PoolSpace {
         vdevs.iter().flatten().map(of).sum()
     }
 
-    /// Moves all logged changes to the metaslabs' own maps: at export.
+    /// Metaslabs whose maps cannot be read.
+    pub(super) fn unreadable_metaslabs(&self) -> u64 {
+        let vdevs = self.vdevs.read();
+        let of = |vdev: &Arc<VdevSpace>| vdev.lists().lock().unreadable.len() as u64;
+        vdevs.iter().flatten().map(of).sum()
+    }
+
+    /// Moves all logged changes to the metaslabs' own maps, but for those whose maps cannot be read: at export.
     ///
     /// # Errors
     /// The maps cannot be written.
@@ -158,6 +165,9 @@ impl PoolSpace {
     pub(super) fn trim_logs(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let vdevs = self.vdevs();
         let oldest = longest_unflushed(&vdevs).map(|(since, _)| since);
+        let of = |vdev: &Arc<VdevSpace>| vdev.lists().lock().unreadable.first().copied();
+        let unreadable = vdevs.iter().filter_map(of).map(|(since, _)| since);
+        let oldest = oldest.into_iter().chain(unreadable).min();
         let kept = self.last_logs.before(txg);
         store
             .trim_logs(oldest.unwrap_or(txg).min(kept))
@@ -172,7 +182,10 @@ impl PoolSpace {
     fn mapped_metaslabs(&self) -> Vec<Arc<Metaslab>> {
         let mut found = Vec::new();
         for vdev in self.vdevs() {
-            let mapped = vdev.lists().lock().mapped.clone();
+            let mapped = {
+                let lists = vdev.lists().lock();
+                &lists.mapped | &lists.unreadable
+            };
             found.extend(vdev.of(mapped.into_iter().map(|(_, index)| index)).cloned());
         }
         found

@@ -9,12 +9,12 @@ use posix::FileSystem;
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
 use std::sync::Arc;
 
-const DISK_BYTES: u64 = 128 << 20;
+pub(crate) const DISK_BYTES: u64 = 128 << 20;
 const SPACE_START: u64 = 4 << 20;
 /// Two blocks of level 1 and one of level 2.
 const LENGTH: u64 = 700_000;
 /// Blocks of the log of a file system that is out of service, which nobody frees.
-const LOG_BYTES: u64 = 64 << 10;
+pub(crate) const LOG_BYTES: u64 = 64 << 10;
 /// More often no sync here reads a block.
 const READS_MAX: u32 = 24;
 
@@ -32,7 +32,7 @@ enum Fared {
 }
 
 /// A pool without a cache, with a file that was written and synced.
-fn rig(disk: &Arc<SimulatedDisk>) -> TestPool {
+pub(crate) fn rig(disk: &Arc<SimulatedDisk>) -> TestPool {
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
     let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
     options.root.populate = Some(millpond_torture::pool_model::real::populate());
@@ -49,14 +49,14 @@ fn rig(disk: &Arc<SimulatedDisk>) -> TestPool {
     test_pool
 }
 
-fn leaked_bytes(test_pool: &TestPool) -> u64 {
+pub(crate) fn leaked_bytes(test_pool: &TestPool) -> u64 {
     let root = test_pool.pool.dsl().root_directory().unwrap();
     let leak = root.child(format::dsl::hidden::LEAK).unwrap();
     leak.map_or(0, |leak| leak.phys().unwrap().used_bytes)
 }
 
 /// Has a block go bad from its read number `after` on.
-fn spoil(disk: &SimulatedDisk, block: &Block, after: u32) {
+pub(crate) fn spoil(disk: &SimulatedDisk, block: &Block, after: u32) {
     for (index, dva) in block.pointer.dvas().enumerate() {
         let start = SPACE_START + dva.offset;
         disk.inject(Fault {
@@ -212,7 +212,11 @@ fn own_places(blocks: &[Block]) -> Vec<(u64, i8, u64)> {
 }
 
 /// What is done to a pool one of whose own blocks is bad: no more than the one thing may be refused.
-fn work_on(test_pool: &TestPool, systems: &[Arc<FileSystem>], what: &str) -> Vec<String> {
+pub(crate) fn work_on(
+    test_pool: &TestPool,
+    systems: &[Arc<FileSystem>],
+    what: &str,
+) -> Vec<String> {
     let mut faults = Vec::new();
     let dsl = test_pool.pool.dsl();
     let mut judge = |step: &str, done: dsl::Result<()>| {

@@ -4,6 +4,7 @@
 mod between;
 mod following;
 mod lists;
+mod maps;
 mod stage;
 mod walk;
 
