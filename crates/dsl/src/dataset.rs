@@ -9,6 +9,7 @@ mod create;
 mod features;
 mod receive;
 mod relations;
+mod remapped;
 mod space;
 mod sync;
 

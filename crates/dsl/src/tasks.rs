@@ -10,6 +10,7 @@ mod leftovers;
 mod limits;
 mod promote;
 mod receive;
+mod remapped;
 mod rename;
 mod rollback;
 mod snapshot;

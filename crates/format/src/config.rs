@@ -53,6 +53,7 @@ pub mod keys {
     pub const ALLOCATION_BIAS: &str = "alloc_bias";
     pub const INDIRECT_OBJECT: &str = "com.delphix:indirect_object";
     pub const INDIRECT_BIRTHS: &str = "com.delphix:indirect_births";
+    pub const PREVIOUS_INDIRECT: &str = "com.delphix:prev_indirect_vdev";
     pub const VDEV_ZAP_LEAF: &str = "com.delphix:vdev_zap_leaf";
     pub const VDEV_ZAP_TOP: &str = "com.delphix:vdev_zap_top";
     pub const VDEV_ZAP_ROOT: &str = "com.klarasystems:vdev_zap_root";

@@ -8,7 +8,8 @@ use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
     block_pointer, bookmark, bpobj, bptree, brt, deadlist, dedup, dnode, dsl, embedded_checksum,
-    gang, history, intent_log, label, object_set, sa, space_map, stream, uberblock, zap, znode,
+    gang, history, indirect, intent_log, label, object_set, sa, space_map, stream, uberblock, zap,
+    znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -55,7 +56,8 @@ fn pool() -> Vec<Group> {
                 block_pointer::DvaFirst, block_pointer::DvaSecond;
         },
         declared! { "Space"
-            bytes space_map::SpaceMapPhys, brt::BlockReferencePhys;
+            bytes space_map::SpaceMapPhys, indirect::MappingPhys, indirect::MappingEntryPhys,
+                indirect::BirthsPhys, indirect::BirthEntryPhys, brt::BlockReferencePhys;
             words space_map::OneWordEntry, space_map::TwoWordFirst, space_map::TwoWordSecond,
                 space_map::DebugEntry;
         },

@@ -36,6 +36,7 @@ pub mod features;
 pub mod gang;
 pub mod history;
 mod host;
+pub mod indirect;
 pub mod intent_log;
 pub mod label;
 pub mod ledger;

@@ -7,6 +7,7 @@ mod missed;
 mod objects;
 mod open;
 mod pool;
+mod removed;
 mod zap;
 
 pub(crate) use attributes::RawFileSystem;

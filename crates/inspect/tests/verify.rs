@@ -11,7 +11,7 @@ use millpond_inspect::run;
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 
 /// Pools whose devices are read: plain disks, mirrors and RAID-Z.
-const POOLS: [&str; 19] = [
+const POOLS: [&str; 20] = [
     "default",
     "mirror",
     "codecs",
@@ -31,6 +31,7 @@ const POOLS: [&str; 19] = [
     "raidz1",
     "raidz2",
     "raidz3",
+    "removed",
 ];
 /// Lines of zdb's report that must be the same here, numbers included.
 const SAME: [&str; 9] = [

@@ -55,7 +55,7 @@ impl Columns {
     pub(crate) fn new(layout: &Layout, block: &Block, children: usize) -> Self {
         let len = layout.whole_sectors(block.psize);
         let (shape, end) = match layout.kind() {
-            Kind::Single | Kind::Mirror => {
+            Kind::Single | Kind::Mirror | Kind::Indirect => {
                 let offset = block.offset;
                 (Shape::Copies { offset, len }, children)
             }

@@ -16,6 +16,8 @@ pub enum Kind {
     /// Each block is in stripes of a fixed width over some of the children, with parity; the room of spares is spread
     /// over all.
     Draid(Draid),
+    /// It was removed: what it held lies on other vdevs, where a mapping says.
+    Indirect,
 }
 
 impl Kind {
@@ -23,19 +25,19 @@ impl Kind {
     #[must_use]
     pub const fn tolerance(&self, children: usize) -> usize {
         match self {
-            Self::Single => 0,
+            Self::Single | Self::Indirect => 0,
             Self::Mirror => children.saturating_sub(1),
             Self::RaidZ(raidz) => raidz.parity(),
             Self::Draid(draid) => draid.parity(),
         }
     }
 
-    /// Whether every child has every byte.
+    /// Whether every child has every byte, and there are children.
     #[must_use]
     pub const fn is_copies(&self) -> bool {
         match self {
             Self::Single | Self::Mirror => true,
-            Self::RaidZ(_) | Self::Draid(_) => false,
+            Self::RaidZ(_) | Self::Draid(_) | Self::Indirect => false,
         }
     }
 }

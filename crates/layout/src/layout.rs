@@ -59,7 +59,7 @@ impl Layout {
     #[must_use]
     pub const fn granule(&self) -> u64 {
         match &self.kind {
-            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => self.sector(),
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Indirect => self.sector(),
             Kind::Draid(draid) => self.sector() * draid.data() as u64,
         }
     }
@@ -68,7 +68,7 @@ impl Layout {
     #[must_use]
     pub const fn unit(&self) -> u64 {
         match &self.kind {
-            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => self.sector(),
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Indirect => self.sector(),
             Kind::Draid(draid) => self.sector().saturating_mul(draid.unit()),
         }
     }
@@ -78,7 +78,7 @@ impl Layout {
     pub fn asize(&self, psize: u64, birth: Txg) -> u64 {
         let whole = self.whole_sectors(psize);
         let sectors = match &self.kind {
-            Kind::Single | Kind::Mirror => return whole,
+            Kind::Single | Kind::Mirror | Kind::Indirect => return whole,
             Kind::RaidZ(raidz) => raidz.sectors_allocated(whole / self.sector(), birth),
             Kind::Draid(draid) => draid.sectors_allocated(whole / self.sector()),
         };
@@ -107,7 +107,7 @@ impl Layout {
     pub fn charge_overhead(&self) -> u64 {
         let in_sector = self.sector().saturating_sub(1 << CHARGE_SHIFT);
         match &self.kind {
-            Kind::Single | Kind::Mirror => in_sector,
+            Kind::Single | Kind::Mirror | Kind::Indirect => in_sector,
             // A row that is not full is charged as a full one.
             Kind::Draid(_) => self.granule().saturating_sub(1 << CHARGE_SHIFT),
             // A row that is not full has all parity, and what is left over is less than a row of parity and a sector.
@@ -152,6 +152,7 @@ impl Layout {
         let bytes = |(from, to): (u64, u64)| from * sector..to * sector;
         match &self.kind {
             Kind::Single | Kind::Mirror => vec![range],
+            Kind::Indirect => Vec::new(),
             Kind::RaidZ(raidz) => vec![bytes(raidz.sectors_of_child(from, to, child as u64))],
             Kind::Draid(draid) => {
                 let pieces = draid.sectors_of_child((from, to), child as u64, sector);
@@ -165,8 +166,8 @@ impl Layout {
     #[must_use]
     pub const fn written_size(&self, used: u64, psize: u64) -> u64 {
         match &self.kind {
-            Kind::Single | Kind::Mirror if used < psize => used,
-            Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Draid(_) => psize,
+            Kind::Single | Kind::Mirror | Kind::Indirect if used < psize => used,
+            Kind::Single | Kind::Mirror | Kind::Indirect | Kind::RaidZ(_) | Kind::Draid(_) => psize,
         }
     }
 
@@ -174,7 +175,7 @@ impl Layout {
     #[must_use]
     pub fn size(&self, smallest: u64) -> u64 {
         match &self.kind {
-            Kind::Single | Kind::Mirror => smallest,
+            Kind::Single | Kind::Mirror | Kind::Indirect => smallest,
             Kind::Draid(draid) => draid.size(smallest),
             Kind::RaidZ(raidz) => smallest.saturating_mul(raidz.width() as u64),
         }
@@ -185,6 +186,7 @@ impl Layout {
     pub fn child_size(&self, size: u64) -> u64 {
         match &self.kind {
             Kind::Single | Kind::Mirror => size,
+            Kind::Indirect => 0,
             Kind::Draid(draid) => draid.child_size(size),
             Kind::RaidZ(raidz) => size.div_ceil(raidz.width() as u64),
         }

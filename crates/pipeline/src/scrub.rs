@@ -187,9 +187,7 @@ impl Pipeline {
 
     /// Notes that a scan did not see some block of `birth`: no device that missed it has it now.
     fn leave_behind(&self, birth: Txg) {
-        for top in self.vdevs.tops() {
-            top.leave_behind(birth);
-        }
+        self.vdevs.leave_behind(birth);
     }
 
     /// Looks at the same `length` bytes at every address; true when some copy is right.

@@ -69,7 +69,8 @@ impl Pipeline {
         let mut block = self.describe(request, &sealed, (lsize, kind));
         let Sealed { stored, .. } = sealed;
         let psize = stored.len() as u64;
-        if unchanged(request, &block, psize) {
+        // What was moved is written anew, so that its mapping is needed no more.
+        if unchanged(request, &block, psize) && !self.was_moved(&request.previous) {
             self.counters.writes_avoided.increment();
             return Ok(request.previous);
         }
@@ -85,6 +86,15 @@ impl Pipeline {
         self.counters.blocks_written.increment();
         self.keep(request, &block, (&sealing, &stored));
         Ok(block)
+    }
+
+    /// Whether a block lies on a vdev that was removed.
+    fn was_moved(&self, block: &BlockPointer) -> bool {
+        let on_removed = |dva: Dva| {
+            let top = self.vdevs.top(dva.vdev);
+            top.is_ok_and(|top| top.is_indirect())
+        };
+        block.dvas().any(on_removed)
     }
 
     /// Gives a block its addresses, and queues its device writes: in place, in new space, or in pieces.

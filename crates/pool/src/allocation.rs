@@ -4,4 +4,5 @@ pub(crate) mod allocator;
 pub(crate) mod late;
 pub(crate) mod limits;
 pub(crate) mod maps;
+pub(crate) mod obsolete;
 pub(crate) mod opening;

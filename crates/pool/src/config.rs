@@ -119,6 +119,12 @@ impl VdevConfig {
         self.kind() == vdev_types::HOLE
     }
 
+    /// Whether it was removed: what it held lies on others.
+    #[must_use]
+    pub fn is_indirect(&self) -> bool {
+        self.kind() == vdev_types::INDIRECT
+    }
+
     /// Its guid; 0 for holes.
     #[must_use]
     pub fn guid(&self) -> Guid {

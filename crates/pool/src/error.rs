@@ -44,6 +44,9 @@ pub enum ImportBlocker {
         /// The kind.
         kind: &'static str,
     },
+    /// A device is being removed.
+    #[error("a device is being removed from it")]
+    Removal,
     /// Blocks are cloned.
     #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,

@@ -4,6 +4,7 @@ pub(crate) mod blockers;
 pub(crate) mod discover;
 pub(crate) mod load;
 pub(crate) mod options;
+pub(crate) mod removed;
 pub(crate) mod rewind;
 
 use std::path::PathBuf;

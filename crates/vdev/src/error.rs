@@ -61,6 +61,16 @@ pub enum VdevError {
         /// The size of its allocatable area.
         asize: u64,
     },
+    /// The vdev was removed, and nothing says where what lay at that place is.
+    #[error("vdev {vdev} was removed: nothing is known of {len} bytes at offset {offset}")]
+    NotMapped {
+        /// The top-level vdev.
+        vdev: VdevId,
+        /// Offset in its allocatable area.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
     /// No leaf gave the right bytes.
     #[error("vdev {vdev}: read of {len} bytes at offset {offset} failed: {}", list(.failures))]
     ReadFailed {
@@ -143,6 +153,7 @@ impl VdevError {
             Self::Leaf(_)
             | Self::NoSuchTop(_)
             | Self::OutOfRange { .. }
+            | Self::NotMapped { .. }
             | Self::ReadFailed { .. }
             | Self::WriteFailed { .. }
             | Self::FlushFailed { .. }

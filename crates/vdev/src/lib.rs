@@ -15,6 +15,7 @@ mod group;
 mod io;
 mod labels;
 mod leaf;
+mod mapping;
 mod members;
 mod node;
 mod queue;
@@ -37,9 +38,10 @@ pub use labels::{
     read_labels,
 };
 pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, examine};
+pub use mapping::{Destination, Mapping, MappingBuilder, MappingError, Moved};
 pub use node::{Interior, InteriorKind, Node};
 pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
 pub use top::{Lacking, ReadOutcome, Repaired, ScrubOutcome, Top, TopConfig};
-pub use tree::{Layouts, VdevTree, flush_tops};
+pub use tree::{Layouts, MovedPlaces, Place, VdevTree, flush_tops};
 pub use tunables::TUNABLES;

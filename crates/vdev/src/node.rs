@@ -42,6 +42,8 @@ pub enum InteriorKind {
     RaidZ(RaidZ),
     /// Stripes with parity, spread with the room of spares.
     Draid(Draid),
+    /// It was removed, and has no children: what it held lies on other vdevs.
+    Indirect,
 }
 
 impl InteriorKind {
@@ -64,6 +66,7 @@ impl InteriorKind {
                 raidz.grown(&since, is_growing).map(Self::RaidZ)
             }
             vdev_types::DRAID => Self::draid_of(config, children),
+            vdev_types::INDIRECT if children == 0 => Some(Self::Indirect),
             _ => None,
         }
     }
@@ -89,7 +92,7 @@ impl InteriorKind {
     pub const fn may_be_inside(&self) -> bool {
         match self {
             Self::Mirror | Self::Replacing | Self::Spare => true,
-            Self::RaidZ(_) | Self::Draid(_) => false,
+            Self::RaidZ(_) | Self::Draid(_) | Self::Indirect => false,
         }
     }
 
@@ -102,6 +105,7 @@ impl InteriorKind {
             Self::Spare => vdev_types::SPARE,
             Self::RaidZ(_) => vdev_types::RAIDZ,
             Self::Draid(_) => vdev_types::DRAID,
+            Self::Indirect => vdev_types::INDIRECT,
         }
     }
 }
@@ -114,6 +118,7 @@ impl InteriorKind {
             Self::Mirror | Self::Replacing | Self::Spare => Kind::Mirror,
             Self::RaidZ(raidz) => Kind::RaidZ(raidz.clone()),
             Self::Draid(draid) => Kind::Draid(*draid),
+            Self::Indirect => Kind::Indirect,
         }
     }
 }
@@ -142,6 +147,9 @@ impl Node {
     pub fn condition(&self) -> Condition {
         match self {
             Self::Leaf(leaf) => leaf.condition(),
+            Self::Interior(interior) if interior.kind == InteriorKind::Indirect => {
+                Condition::HEALTHY
+            }
             Self::Interior(interior) => {
                 let children = interior.children.iter().map(Self::condition);
                 let children: Vec<_> = children.collect();

@@ -1,6 +1,7 @@
 //! A top-level vdev: a layout, and the children that it spreads blocks over.
 
 mod kept;
+mod moved;
 mod parts;
 mod repair;
 mod stripe;
@@ -21,6 +22,8 @@ use sys::{Buffer, BufferMut};
 
 use kept::Found;
 pub(crate) use kept::KeptWrites;
+pub(crate) use moved::Elsewhere;
+use moved::MovedTo;
 use parts::parts;
 pub use repair::{Lacking, Repaired, ScrubOutcome};
 
@@ -60,33 +63,33 @@ pub struct Top {
     /// What no leaf took.
     kept: Arc<KeptWrites>,
     read_threads: ReadThreads,
+    /// Where what it held lies, if it was removed.
+    moved_to: Option<MovedTo>,
 }
 
 impl Top {
     /// A top-level vdev over `node`.
     #[must_use]
     pub fn new(config: TopConfig, node: Node) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::of(config, node, KeptWrites::new()))
+    }
+
+    fn of(config: TopConfig, node: Node, kept: Arc<KeptWrites>) -> Self {
+        Self {
             layout: Layout::new(node.kind(), config.ashift),
             config,
             children: Children::new(&node),
             node,
-            kept: KeptWrites::new(),
+            kept,
             read_threads: ReadThreads::new(),
-        })
+            moved_to: None,
+        }
     }
 
     /// The same vdev over other children: leaves came or went. What no leaf took stays with it.
     #[must_use]
     pub fn regrouped(&self, config: TopConfig, node: Node) -> Arc<Self> {
-        Arc::new(Self {
-            layout: Layout::new(node.kind(), config.ashift),
-            config,
-            children: Children::new(&node),
-            node,
-            kept: Arc::clone(&self.kept),
-            read_threads: ReadThreads::new(),
-        })
+        Arc::new(Self::of(config, node, Arc::clone(&self.kept)))
     }
 
     /// The txgs of which some block cannot be had, should the leaves fail of which `fails` says so, or be unreadable:
@@ -141,7 +144,7 @@ impl Top {
                     .into_iter()
                     .for_each(|growth| growth.set_moved(bytes));
             }
-            Kind::Single | Kind::Mirror | Kind::Draid(_) => {}
+            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => {}
         }
     }
 
@@ -271,6 +274,7 @@ impl Top {
         }
         match self.layout.kind() {
             Kind::Single | Kind::Mirror => {}
+            Kind::Indirect => return self.read_moved(range, class, accept),
             Kind::RaidZ(_) | Kind::Draid(_) => {
                 return self
                     .read_stripe((range, class), accept)
@@ -320,6 +324,10 @@ impl Top {
     ) {
         let data = self.padded(data);
         if data.is_empty() {
+            return;
+        }
+        if self.is_indirect() {
+            self.write_moved((offset, birth), &data, class, group);
             return;
         }
         let inside = invariant!(
@@ -422,6 +430,9 @@ impl Top {
     /// kept and written again by [`Leaf::clear`]. Where the others suffice, a leaf that could not has missed those txgs
     /// and is out of use.
     pub fn flush(&self) -> Result<(), VdevError> {
+        if self.is_indirect() {
+            return Ok(()); // what is written lies on others
+        }
         let leaves: Vec<_> = self
             .leaves()
             .iter()

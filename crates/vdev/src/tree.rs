@@ -1,12 +1,14 @@
 //! The top-level vdevs of a pool by their ids.
 
-use crate::{Top, VdevError, WriteGroup, tunables};
-use base::VdevId;
+use crate::top::Elsewhere;
+use crate::{BlockRange, Destination, Mapping, Top, VdevError, WriteGroup, tunables};
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use base::thread::{self, Role};
+use base::{Txg, VdevId};
 use layout::Layout;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 static FAILED: LockClass = LockClass::new("vdev.flush_failed", rank::LAST - 3);
 static CLASS: LockClass = LockClass::new("vdev.tree", rank::VDEV);
@@ -14,6 +16,26 @@ static CLASS: LockClass = LockClass::new("vdev.tree", rank::VDEV);
 /// The top-level vdevs of a pool. Holes and missing vdevs are `None`.
 pub struct VdevTree {
     tops: RwLock<Vec<Option<Arc<Top>>>>,
+}
+
+/// A place on a vdev that holds bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The vdev.
+    pub vdev: VdevId,
+    /// Where on it.
+    pub range: Range<u64>,
+    /// When the bytes were written there.
+    pub birth: Txg,
+}
+
+/// Where a range of a removed vdev lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MovedPlaces {
+    /// The places, in the order of the range.
+    pub places: Vec<Place>,
+    /// The ranges of vdevs that are themselves removed by which they were found: the first is the range itself.
+    pub through: Vec<(VdevId, Range<u64>)>,
 }
 
 /// The layouts of a pool's vdevs.
@@ -25,6 +47,34 @@ impl Layouts<'_> {
     pub fn of(&self, id: VdevId) -> Option<&Layout> {
         let index = usize::try_from(id.0).ok()?;
         self.0.get(index)?.as_ref().map(|top| top.layout())
+    }
+}
+
+/// The tree, as its removed vdevs know it.
+struct Others(Weak<VdevTree>);
+
+impl Elsewhere for Others {
+    fn places(
+        &self,
+        vdev: VdevId,
+        range: Range<u64>,
+    ) -> Result<Vec<(Arc<Top>, BlockRange)>, VdevError> {
+        let tree = self.0.upgrade().ok_or(VdevError::NoSuchTop(vdev))?;
+        let moved = tree.moved(vdev, range)?.places.into_iter();
+        let place = |place: Place| {
+            let range = BlockRange {
+                offset: place.range.start,
+                len: (place.range.end - place.range.start) as usize,
+                birth: place.birth,
+            };
+            Ok((tree.top(place.vdev)?, range))
+        };
+        moved.map(place).collect()
+    }
+
+    fn tops(&self) -> Vec<Arc<Top>> {
+        let tree = self.0.upgrade();
+        tree.map(|tree| tree.tops()).unwrap_or_default()
     }
 }
 
@@ -61,10 +111,95 @@ impl VdevTree {
         self.tops.read().len()
     }
 
-    /// Every vdev that is there, by rising id.
+    /// Every vdev that is there, by rising id; none that was removed.
     #[must_use]
     pub fn tops(&self) -> Vec<Arc<Top>> {
-        self.tops.read().iter().flatten().cloned().collect()
+        let tops = self.tops.read();
+        let there = tops.iter().flatten().filter(|top| !top.is_indirect());
+        there.cloned().collect()
+    }
+
+    /// Every vdev that was removed, by rising id.
+    #[must_use]
+    pub fn removed(&self) -> Vec<Arc<Top>> {
+        let tops = self.tops.read();
+        let removed = tops.iter().flatten().filter(|top| top.is_indirect());
+        removed.cloned().collect()
+    }
+
+    /// What the mapping of a removed vdev may lead to: a vdev that holds copies, or one that was removed and is mapped
+    /// already. So whoever tells the mappings of the vdevs removed last first makes no circle.
+    #[must_use]
+    pub fn destination(&self, id: VdevId) -> Option<Destination> {
+        let top = self.top(id).ok()?;
+        let is_known = top.layout().is_copies() || top.mapping().is_some();
+        is_known.then(|| Destination {
+            asize: top.asize(),
+            sector: top.layout().sector(),
+        })
+    }
+
+    /// Says where what a removed vdev held lies.
+    ///
+    /// # Errors
+    /// There is no such vdev, or it was not removed.
+    pub fn set_mapping(self: &Arc<Self>, id: VdevId, mapping: Mapping) -> Result<(), VdevError> {
+        let top = self.top(id)?;
+        if !top.is_indirect() {
+            return Err(VdevError::NoSuchTop(id));
+        }
+        let elsewhere = Arc::new(Others(Arc::downgrade(self)));
+        let mapped = top.with_mapping(Arc::new(mapping), elsewhere);
+        self.set(id, Some(mapped));
+        Ok(())
+    }
+
+    /// Where a range of a removed vdev lies now, however often it was moved.
+    ///
+    /// # Errors
+    /// Something of it is not mapped.
+    pub fn moved(&self, id: VdevId, range: Range<u64>) -> Result<MovedPlaces, VdevError> {
+        let mut found = MovedPlaces::default();
+        // What is still to be followed, the next one last.
+        let mut left = vec![Place {
+            vdev: id,
+            range,
+            birth: Txg(0),
+        }];
+        while let Some(place) = left.pop() {
+            let top = self.top(place.vdev)?;
+            if !top.is_indirect() {
+                found.places.push(place);
+                continue;
+            }
+            let parts = top
+                .mapping()
+                .and_then(|mapping| mapping.parts(place.range.clone()));
+            let parts = parts.ok_or(VdevError::NotMapped {
+                vdev: place.vdev,
+                offset: place.range.start,
+                len: place.range.end.saturating_sub(place.range.start),
+            })?;
+            found.through.push((place.vdev, place.range));
+            left.extend(parts.into_iter().rev().map(|part| Place {
+                vdev: part.vdev,
+                range: part.offset..part.offset.saturating_add(part.len),
+                birth: part.birth,
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Notes that a scan did not see some block of `birth`, wherever it lies: no leaf that missed it has it now.
+    pub fn leave_behind(&self, birth: Txg) {
+        // What lies on a removed vdev was written to others when it was copied.
+        let removed = self.removed();
+        let mappings = removed.iter().filter_map(|top| top.mapping());
+        let copied: Vec<Txg> = mappings.flat_map(|mapping| mapping.births()).collect();
+        for top in self.tops() {
+            top.leave_behind(birth);
+            copied.iter().for_each(|birth| top.leave_behind(*birth));
+        }
     }
 
     /// Puts a vdev (or a hole) in slot `id`, making slots up to it; answers what was there. An id

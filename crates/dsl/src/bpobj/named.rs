@@ -27,12 +27,6 @@ impl NamedList {
         }
     }
 
-    /// The deferred frees of the pool.
-    #[must_use]
-    pub fn deferred(mos: &Mos) -> Self {
-        Self::new(mos, directory::SYNC_BPLIST)
-    }
-
     fn id(&self) -> Result<Option<ObjectId>> {
         Ok(self.mos.directory_word(self.name)?.map(ObjectId))
     }
@@ -97,6 +91,22 @@ impl NamedList {
             directory.update(tx, self.name.as_bytes(), new.0)?;
         }
         Ok(())
+    }
+
+    /// Frees the list, if nothing is in it; whether it was.
+    ///
+    /// # Errors
+    /// The list cannot be freed, or the directory not be written.
+    pub fn drop_empty(&self, tx: &Tx) -> Result<bool> {
+        let Some(list) = self
+            .list()?
+            .filter(|list| list.is_empty().is_ok_and(|empty| empty))
+        else {
+            return Ok(false);
+        };
+        list.destroy(tx)?;
+        self.mos.directory()?.remove(tx, self.name.as_bytes())?;
+        Ok(true)
     }
 
     /// Takes up to `limit` pointers off the list, as [`Bpobj::take`].

@@ -9,7 +9,7 @@ use format::features;
 use format::intent_log::LogHeader;
 
 use super::snapshot::snapshot_parts;
-use super::{change_count, note_snapshots_changed, without_repeats};
+use super::{change_count, note_snapshots_changed, remapped, without_repeats};
 use crate::dataset::{Dataset, next_clones};
 use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
@@ -147,11 +147,13 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
     let older = relink(context, snapshot, &next, &phys)?;
     free_between(context, &next, &phys)?;
     next.deadlist()?.merge(tx, phys.deadlist)?;
+    remapped::merge(context, snapshot, &next, &phys)?;
     // Before the key goes, for what is between keys can only be summed while they are there.
     recompute_unique(context, &next, &phys, older.as_ref())?;
     if !keep_key {
         if next.is_snapshot() {
             head.deadlist()?.remove_key(tx, phys.creation_txg)?;
+            remapped::remove_key(tx, &head, phys.creation_txg)?;
         }
         remove_key_from_clones(dsl, tx, &directory.clone_heads()?, phys.creation_txg)?;
     }
@@ -268,6 +270,7 @@ fn remove_key_from_clones(dsl: &Dsl, tx: &dmu::Tx, heads: &[ObjectId], key: Txg)
             continue;
         }
         clone.deadlist()?.remove_key(tx, key)?;
+        remapped::remove_key(tx, &clone, key)?;
         pending.extend(clone.directory().clone_heads()?);
     }
     Ok(())
@@ -407,6 +410,7 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
         }
     }
     head.deadlist()?.destroy(tx)?;
+    remapped::destroy(tx, head)?;
     free_contents(context, head, &phys)?;
     destroy_bookmarks(context, head)?;
     dsl.mos.free(tx, phys.snapshot_names)?;

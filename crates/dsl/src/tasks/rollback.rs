@@ -9,6 +9,7 @@ use format::dsl::UsedBy;
 
 use super::create::{clear_intent_log, create_clone};
 use super::destroy::{destroy_head, end_intent_log};
+use super::remapped;
 use super::snapshot::check_txg;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
@@ -120,6 +121,7 @@ pub(crate) fn swap(
         - reservation.min(theirs.unique_bytes).cast_signed();
     charge_reservation(tx, head, released)?;
     exchange(tx, clone, head)?;
+    remapped::exchange(tx, clone, head)?;
     let exchanged = Succession::Exchanged {
         one: clone.id(),
         other: head.id(),

@@ -152,12 +152,7 @@ pub(crate) fn take(
     head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
     let snapshot = dsl.snapshot_by_id(id, name)?;
     snapshot.leave_memory_if_undone(tx);
-    for feature in head.features()? {
-        snapshot.activate(tx, feature)?;
-    }
-    if head.is_encrypted()? {
-        name_vectors(dsl, tx, &snapshot)?;
-    }
+    inherit(dsl, tx, head, &snapshot)?;
     let taken = Succession::Taken {
         head: head.id(),
         snapshot: id,
@@ -175,6 +170,18 @@ pub(crate) fn take(
         text: " ",
     })?;
     Ok(snapshot)
+}
+
+/// What a snapshot has of its head beside the record.
+fn inherit(dsl: &Dsl, tx: &Tx, head: &Dataset, snapshot: &Dataset) -> Result<()> {
+    for feature in head.features()? {
+        snapshot.activate(tx, feature)?;
+    }
+    super::remapped::pass_on(tx, head, snapshot)?;
+    if head.is_encrypted()? {
+        name_vectors(dsl, tx, snapshot)?;
+    }
+    Ok(())
 }
 
 /// Who receives increments of an encrypted snapshot as they are stored is to know that they belong to it.

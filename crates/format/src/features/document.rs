@@ -21,7 +21,7 @@ const POOLS: [(&str, bool); 18] = [
     ("raidz1", true),
     ("raidz2", false),
     ("raidz3", true),
-    ("removed", false),
+    ("removed", true),
     ("streams", true),
     ("vol", true),
     ("zil", true),

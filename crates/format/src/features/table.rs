@@ -77,13 +77,12 @@ table! {
         "com.delphix:device_removal",
         "Top-level vdevs can be removed, reducing logical pool size.",
     )
-        .in_label().support(Support::None);
+        .in_label();
     OBSOLETE_COUNTS: feature(
         "com.delphix:obsolete_counts",
         "Reduce memory used by removed devices when their blocks are freed or remapped.",
     )
-        .read_only_compatible().depends_on(&[&EXTENSIBLE_DATASET, &DEVICE_REMOVAL])
-        .support(Support::ReadOnly);
+        .read_only_compatible().depends_on(&[&EXTENSIBLE_DATASET, &DEVICE_REMOVAL]);
     ZPOOL_CHECKPOINT: feature(
         "com.delphix:zpool_checkpoint",
         "Pool state can be checkpointed, allowing rewind later.",

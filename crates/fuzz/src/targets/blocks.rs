@@ -69,6 +69,19 @@ pub(super) const TARGETS: &[Target] = targets! {
             let _ = format::gang::GangHeader::decode(bytes, &leader);
         }
     };
+    removed_vdev: |bytes| {
+        for order in ORDERS {
+            for piece in bytes.chunks(24) {
+                let Some(entry) = format::indirect::MappingEntry::decode(piece, order) else { continue };
+                let mut encoded = [0; 24];
+                entry.encode(&mut encoded, order);
+                assert_eq!(format::indirect::MappingEntry::decode(&encoded, order), Some(entry));
+            }
+        }
+        let words: Vec<u64> = words(bytes).collect();
+        let removing = format::indirect::Removing::from_words(&words);
+        assert!(removing.is_none_or(|removing| removing.to_words()[..] == words[..]));
+    };
     space_map: |bytes| {
         let [shift, rest @ ..] = bytes else { return };
         format::space_map::decode(rest, u32::from(*shift)).for_each(drop);

@@ -15,7 +15,7 @@ use pipeline::{
 };
 
 use super::open::{Found, assemble, find};
-use super::{RawObject, RawObjectSet, ZapKey, missed};
+use super::{RawObject, RawObjectSet, ZapKey, missed, removed};
 use crate::error::{InspectError, Result};
 
 /// What to open.
@@ -94,6 +94,7 @@ impl RawPool {
                         uberblocks_skipped,
                         mos,
                     };
+                    removed::load(&pool);
                     missed::load(&pool);
                     return Ok(pool);
                 }

@@ -157,7 +157,9 @@ impl<'a> Bulk<'a> {
         for dva in dvas {
             let of_vdev = |side: &&Side| side.vdev == dva.vdev.0;
             let in_stripes = |side: &Side| !side.layout.is_copies();
-            if self.sides.iter().find(of_vdev).is_some_and(in_stripes) {
+            let top = self.pipeline.vdevs().top(dva.vdev);
+            let was_moved = top.is_ok_and(|top| top.is_indirect());
+            if was_moved || self.sides.iter().find(of_vdev).is_some_and(in_stripes) {
                 self.stripes.push(Stripe {
                     dva,
                     length,

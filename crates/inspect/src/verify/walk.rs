@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::Bookmark;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::{self, Role};
+use base::{Bookmark, VdevId};
 use format::block_pointer::BlockPointer;
 use format::bptree::FreedTo;
 use format::gang;
@@ -356,6 +356,20 @@ impl<'a> Worker<'a> {
     }
 
     fn claim_range(&mut self, vdev: u64, offset: u64, length: u64, item: &Item) {
+        let vdevs = self.walk.pipeline.vdevs();
+        let moved = vdevs.top(VdevId(vdev)).ok().filter(|top| top.is_indirect());
+        let moved = moved.map(|top| vdevs.moved(top.id(), offset..offset.saturating_add(length)));
+        let is_lost = match moved {
+            Some(Ok(moved)) => {
+                for place in moved.places {
+                    let length = place.range.end - place.range.start;
+                    self.claim_range(place.vdev.0, place.range.start, length, item);
+                }
+                return;
+            }
+            Some(Err(_)) => true,
+            None => false,
+        };
         let mut overlap = |problem| {
             let bookmark = item.bookmark;
             let overlap = Overlap {
@@ -367,6 +381,9 @@ impl<'a> Worker<'a> {
             };
             self.findings.overlaps.push(overlap);
         };
+        if is_lost {
+            return overlap("not in the mapping of its vdev, which was removed");
+        }
         let Some(top) = self.walk.tops.iter().find(|top| top.id == vdev) else {
             return overlap("on a vdev that does not exist");
         };

@@ -1,6 +1,7 @@
 //! The pipeline's space: allocation and frees, from the pool's space maps.
 
 use crate::allocation::maps::MosSpaceStore;
+use crate::allocation::obsolete::ObsoleteSpace;
 use base::Txg;
 use format::block_pointer::Dva;
 use pipeline::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
@@ -8,6 +9,7 @@ use space::{ClassKind, Extent, PoolSpace, Request, SpaceError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use vdev::VdevTree;
 
 use base::lock::{LockClass, Mutex, rank};
 
@@ -30,6 +32,8 @@ pub(crate) struct PoolAllocator {
     later: Mutex<BTreeMap<Txg, Vec<Freed>>>,
     /// The txg of the checkpoint, 0 without one: what is older stays in use.
     checkpoint: AtomicU64,
+    /// What is given back of removed vdevs.
+    pub(crate) obsolete: ObsoleteSpace,
 }
 
 /// Space that is given back, and the txg in which it was given.
@@ -39,7 +43,12 @@ struct Freed {
 }
 
 impl PoolAllocator {
-    pub(crate) fn new(space: Arc<PoolSpace>, store: Arc<MosSpaceStore>, writable: bool) -> Self {
+    pub(crate) fn new(
+        space: Arc<PoolSpace>,
+        store: Arc<MosSpaceStore>,
+        vdevs: &Arc<VdevTree>,
+        writable: bool,
+    ) -> Self {
         Self {
             space,
             store,
@@ -48,6 +57,7 @@ impl PoolAllocator {
             fault: Mutex::new(&FAULT, None),
             later: Mutex::new(&LATER, BTreeMap::new()),
             checkpoint: AtomicU64::new(0),
+            obsolete: ObsoleteSpace::new(vdevs),
         }
     }
 
@@ -96,13 +106,17 @@ impl PoolAllocator {
 
     fn free_now(&self, Freed { extent, birth }: &Freed) {
         let is_kept = birth.0 <= self.checkpoint.load(Ordering::Relaxed);
-        let given_back = if is_kept {
-            self.space.keep(extent)
-        } else {
-            self.space.free(extent)
-        };
-        if let Err(error) = given_back {
-            self.fault.lock().get_or_insert(error);
+        let moved = self.obsolete.give_back(extent);
+        let extents = moved.as_deref().unwrap_or(std::slice::from_ref(extent));
+        for extent in extents {
+            let given_back = if is_kept {
+                self.space.keep(extent)
+            } else {
+                self.space.free(extent)
+            };
+            if let Err(error) = given_back {
+                self.fault.lock().get_or_insert(error);
+            }
         }
     }
 

@@ -266,6 +266,19 @@ impl MosSpaceStore {
         self.state.lock().vdevs.get(&vdev)?.kept
     }
 
+    /// The map of what of a removed vdev nothing refers to any more, by the vdev's table; made if there is none, which
+    /// is said as well.
+    pub(crate) fn obsolete_map(&self, zap: &Zap) -> Result<(ObjectId, bool), DmuError> {
+        let key = vdev_zap::OBSOLETE_SPACE_MAP.as_bytes();
+        if let Some(known) = zap.lookup(key)?.filter(|id| *id != 0) {
+            return Ok((ObjectId(known), false));
+        }
+        let tx = self.tx();
+        let map = self.new_map(&tx, BLOCK_SIZE_KEPT)?.id();
+        zap.add(&tx, key, map.0)?;
+        Ok((map, true))
+    }
+
     /// The last block of a map, as far as it is filled.
     pub(crate) fn end_of(&self, map: ObjectId) -> Result<MapEnd, StoreError> {
         let object = self.objects.object(map)?;

@@ -43,7 +43,7 @@ pub(crate) fn open(
     let maps = Arc::new(MosSpaceStore::new(Arc::clone(mos), forms(features)));
     let mut vdevs = Vec::with_capacity(config.children.len());
     for top in &config.children {
-        vdevs.push(if top.is_hole() {
+        vdevs.push(if top.is_hole() || top.is_indirect() {
             None
         } else {
             Some(open_vdev(mos, top, &maps, findings)?)

@@ -9,6 +9,7 @@ use base::Guid;
 use dmu::SyncWorkers;
 use dsl::{Dsl, Mos, NamedList, OpenDsl, Services, SyncPass};
 use format::Uberblock;
+use format::config::directory;
 use pipeline::Pipeline;
 use vdev::{TxgRanges, VdevTree};
 
@@ -185,6 +186,7 @@ impl WithDatasets {
             frees: Arc::clone(&services.frees),
             logs: Arc::clone(&writing.logs),
             deferred,
+            obsolete: named_list(services, directory::OBSOLETE_BPOBJ),
             limits: Arc::clone(&services.limits),
             maps: space.maps,
             vdevs: Arc::clone(&self.vdevs),
@@ -238,8 +240,13 @@ impl Whole {
 
 /// The list of frees that were deferred to the next txg.
 pub(crate) fn deferred_frees(services: &Arc<PoolServices>) -> Result<Option<NamedList>> {
+    let list = named_list(services, directory::SYNC_BPLIST);
+    Ok(list.exists()?.then_some(list))
+}
+
+/// A list that the directory names, whether it is there or not.
+fn named_list(services: &Arc<PoolServices>, name: &'static str) -> NamedList {
     let services = Arc::clone(services);
     let mos = Mos::new(Arc::clone(&services.mos), services as Arc<dyn Services>);
-    let list = NamedList::deferred(&mos);
-    Ok(list.exists()?.then_some(list))
+    NamedList::new(&mos, name)
 }

@@ -120,7 +120,8 @@ impl WithObjects {
     /// Of a pool that is written: from here on the pipeline can allocate.
     pub(crate) fn with_space_written(self, space: OpenedSpace, engine: Arc<Engine>) -> WithSpace {
         let limits = Limits::new(Some(&space.space));
-        let allocator = PoolAllocator::new(Arc::clone(&space.space), Arc::clone(&space.maps), true);
+        let (own, maps) = (Arc::clone(&space.space), Arc::clone(&space.maps));
+        let allocator = PoolAllocator::new(own, maps, &self.foundation.vdevs, true);
         let allocator = Arc::new(allocator);
         self.foundation.allocator.set(&allocator);
         let writing = Allocating {
@@ -171,7 +172,9 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 fn granularity(config: &PoolConfig) -> Granularity {
     let tops = config.root.children.iter();
     let units = tops
-        .filter(|top| !top.is_hole() && !top.flag(format::config::keys::IS_LOG))
+        .filter(|top| {
+            !top.is_hole() && !top.is_indirect() && !top.flag(format::config::keys::IS_LOG)
+        })
         .map(|top| top.layout().map_or(512, |layout| layout.granule()).max(512));
     let units: Vec<u64> = units.collect();
     let unit = units.iter().copied().reduce(greatest_common_divisor);

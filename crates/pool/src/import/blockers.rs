@@ -6,12 +6,14 @@ use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
 use format::config::{directory, keys};
+use format::indirect::removal_state;
 use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::checkpoint;
 use crate::config::PoolConfig;
 use crate::error::{ImportBlocker, Result};
+use crate::import::removed;
 use crate::mos::features::Features;
 use crate::scan::phys::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
 
@@ -48,9 +50,10 @@ impl Inspection<'_> {
             if top.is_hole() {
                 continue;
             }
-            if top.object(keys::INDIRECT_OBJECT).is_some() || top.flag(keys::REMOVING) {
-                let kind = "removed";
-                return Some(ImportBlocker::VdevKind { kind });
+            // One that was removed has its mapping; one that is being removed is there, and only OpenZFS goes on.
+            let has_mapping = top.object(keys::INDIRECT_OBJECT).is_some();
+            if !top.is_indirect() && (has_mapping || top.flag(keys::REMOVING)) {
+                return Some(ImportBlocker::Removal);
             }
             if top.list.get(keys::RAIDZ_EXPANDING).is_some() {
                 let kind = "RAID-Z (being expanded)";
@@ -96,8 +99,7 @@ impl Inspection<'_> {
                 return Ok(Some(ImportBlocker::Dedup));
             }
             if name == directory::REMOVING && self.removal_under_way()? {
-                let kind = "removed";
-                return Ok(Some(ImportBlocker::VdevKind { kind }));
+                return Ok(Some(ImportBlocker::Removal));
             }
         }
         let scan = ScanPhys::load(self.directory)?;
@@ -112,12 +114,7 @@ impl Inspection<'_> {
     }
 
     fn removal_under_way(&self) -> Result<bool> {
-        const ACTIVE: u64 = 1;
-        let value = self
-            .directory
-            .lookup_value(directory::REMOVING.as_bytes())?;
-        let state = value
-            .map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
-        Ok(state == Some(ACTIVE))
+        let removing = removed::removing(self.directory)?;
+        Ok(removing.is_some_and(|removing| removing.state == removal_state::ACTIVE))
     }
 }

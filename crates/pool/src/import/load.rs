@@ -18,6 +18,7 @@ use crate::assembly::{Blocks, Foundation, WithObjects};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::import::discover::{self, FoundPool, unknown_label_features};
+use crate::import::removed;
 use crate::mos::features::Features;
 use crate::vdevs::devices::{Devices, OpenedTree, open_tree};
 use crate::vdevs::dtl;
@@ -230,6 +231,9 @@ impl Stage {
 
     fn finish(self, config: PoolConfig, uberblock: Uberblock, writable: bool) -> Result<Loaded> {
         let config_object = self.config_object()?;
+        // Before anything is read that may lie on a removed vdev.
+        let mos = &self.objects.mos;
+        removed::load(mos, &self.directory, &config.root, &self.tree.vdevs)?;
         let features = Features::open(&self.objects.mos, &self.directory)?;
         self.objects
             .foundation

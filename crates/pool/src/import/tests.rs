@@ -105,7 +105,7 @@ fn every_readable_pool_opens_read_only_and_is_left_alone() {
 
 #[test]
 fn pools_of_openzfs_are_written_and_stay_clean() {
-    const POOLS: [&str; 14] = [
+    const POOLS: [&str; 15] = [
         "default",
         "nofeat",
         "grub2",
@@ -120,6 +120,7 @@ fn pools_of_openzfs_are_written_and_stay_clean() {
         "v28",
         "old",
         "checkpoint",
+        "removed",
     ];
     for name in POOLS {
         let Some(golden) = golden::pool(name) else {

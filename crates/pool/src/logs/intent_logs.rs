@@ -19,6 +19,7 @@ use txg::Engine;
 use vdev::{Leaf, VdevTree, WriteGroup};
 
 use crate::allocation::maps::MosSpaceStore;
+use crate::allocation::obsolete::present;
 use crate::blocks::{PassWriters, WriteRules};
 use crate::error::{ImportBlocker, PoolError, Result};
 use crate::logs::devices::LogDevices;
@@ -312,7 +313,9 @@ impl Claiming<'_> {
                 vdev: dva.vdev,
                 range,
             };
-            self.space.claim(&extent, self.first, self.maps)?;
+            for extent in present(self.vdevs, extent)? {
+                self.space.claim(&extent, self.first, self.maps)?;
+            }
         }
         self.note_sides(set, &claim);
         let tx = Tx::syncing(self.first);

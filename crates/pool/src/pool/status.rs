@@ -151,7 +151,9 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
     let leaf = leaves.iter().find(|leaf| leaf.guid() == config.guid());
     let (condition, errors) = match leaf {
         Some(leaf) if config.is_leaf() => (leaf.condition(), leaf.errors()),
-        _ if config.is_hole() => (Condition::HEALTHY, ErrorCounts::default()),
+        _ if config.is_hole() || config.is_indirect() => {
+            (Condition::HEALTHY, ErrorCounts::default())
+        }
         _ if config.children.is_empty() => (
             Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
             ErrorCounts::default(),

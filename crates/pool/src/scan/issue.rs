@@ -153,6 +153,9 @@ impl<'a> Sweep<'a> {
 
     /// How many threads look at blocks one by one: where a block lies on several devices, as many as keep all busy.
     fn stripe_readers(&self) -> usize {
+        if self.top.as_ref().is_some_and(|top| top.is_indirect()) {
+            return SCAN_READERS.count();
+        }
         let stripes = self.top.iter().filter(|top| !top.layout().is_copies());
         let leaves: usize = stripes.map(|top| top.leaves().len()).sum();
         (leaves * SCAN_READERS.count()).min(SCAN_STRIPE_READERS.count())

@@ -154,7 +154,7 @@ impl Pool {
         let scan = ScanPhys {
             function: FUNCTION_RESILVER,
             state: STATE_SCANNING,
-            txg_min: first.0.saturating_sub(1),
+            txg_min: self.first_to_resilver(first).0.saturating_sub(1),
             txg_max: last.0 + 1,
             started: self.clock().now_s(),
             to_examine: self.space().allocated,
@@ -190,6 +190,15 @@ impl Pool {
             leaf.missing().bounds()
         });
         bounds.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
+    }
+
+    /// The birth of the oldest blocks that a resilver has to look at, if a device missed this txg and none before: what
+    /// lies on a removed vdev is older than its copy on the device.
+    fn first_to_resilver(&self, first: Txg) -> Txg {
+        let removed = self.vdevs.removed();
+        let mut mappings = removed.iter().filter_map(|top| top.mapping());
+        let was_copied = mappings.any(|mapping| mapping.births().any(|birth| birth >= first));
+        if was_copied { Txg(0) } else { first }
     }
 
     /// A resilver has seen everything that it could: the devices that it was for have what they missed, but for what

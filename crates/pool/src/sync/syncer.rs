@@ -55,6 +55,8 @@ pub(crate) struct Syncer {
     pub(crate) logs: Arc<IntentLogs>,
     /// The list of deferred frees.
     pub(crate) deferred: NamedList,
+    /// The list of places on removed vdevs that nothing refers to since snapshots are gone.
+    pub(crate) obsolete: NamedList,
     pub(crate) limits: Arc<Limits>,
     pub(crate) vdevs: Arc<VdevTree>,
     /// Which txgs the leaves missed.
@@ -237,6 +239,7 @@ impl Syncer {
             }
             let dirty =
                 self.dsl.is_dirty(txg) || self.space.is_dirty(txg) || self.config.is_unstored();
+            let dirty = dirty || self.allocator.obsolete.is_waiting();
             if !dirty {
                 return Ok(root);
             }
@@ -302,6 +305,8 @@ impl Syncer {
         self.frees.list(&self.deferred, txg)?;
         if pass == 1 && (root.is_some() || self.objects.is_dirty(txg)) {
             self.frees.free_listed(&self.deferred, txg)?;
+            let obsolete = &self.allocator.obsolete;
+            obsolete.take_listed(&Tx::syncing(txg), &self.services, &self.obsolete)?;
             if self.flush_all.swap(false, Ordering::Relaxed) {
                 self.space.flush_all(txg, &*self.maps)?;
             } else {
@@ -312,8 +317,7 @@ impl Syncer {
         let tx = Tx::syncing(txg);
         services.settle_references(&tx, |pointer| self.frees.free_last(txg, pointer))?;
         services.settle_dedup(&tx, |pointer| self.frees.free_last(txg, pointer))?;
-        self.space.sync(txg, pass, &*self.maps)?;
-        self.count_histograms(txg, self.maps.take_maps_change())?;
+        self.write_maps(&tx, pass)?;
         if let Some(fault) = self.allocator.take_fault() {
             return Err(fault.into());
         }
@@ -321,6 +325,14 @@ impl Syncer {
             return Err(PoolError::Free(fault.to_string()));
         }
         Ok(root)
+    }
+
+    /// Writes what was allocated and freed.
+    fn write_maps(&self, tx: &Tx, pass: u32) -> Result<()> {
+        let obsolete = &self.allocator.obsolete;
+        obsolete.sync(tx, pass, &self.services, &self.maps)?;
+        self.space.sync(tx.txg(), pass, &*self.maps)?;
+        self.count_histograms(tx.txg(), self.maps.take_maps_change())
     }
 
     /// What the pool does on its own account; in pass 1.

@@ -151,6 +151,7 @@ pub(crate) fn prepare_top(
                 .set(keys::DRAID_GROUP_COUNT, draid.groups() as u64);
             top
         }
+        Kind::Indirect => return Err(invalid("a vdev is not made removed".to_owned())),
     };
     top.list.remove(keys::CREATE_TXG);
     top.list

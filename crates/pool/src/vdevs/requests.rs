@@ -10,6 +10,7 @@ use format::config::keys;
 use format::features;
 use intent::Log;
 
+use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::pool::status::VdevRole;
 use crate::pool::{Pool, Writer};
@@ -47,6 +48,7 @@ impl Pool {
             });
         }
         let mut config = self.config();
+        check_layouts(&config, new)?;
         let mut devices = Devices::default();
         let ashift = match ashift {
             None => self.default_ashift()?,
@@ -166,6 +168,24 @@ impl Pool {
         }
         Ok(())
     }
+}
+
+/// Refuses vdevs that what is, or was, removed cannot be moved to.
+fn check_layouts(config: &PoolConfig, new: &[(VdevRole, NewVdev)]) -> Result<()> {
+    let mut tops = config.root.children.iter();
+    let is_removed = |top: &VdevConfig| top.is_indirect() || top.flag(keys::REMOVING);
+    let in_stripes = |(_, vdev): &(VdevRole, NewVdev)| match vdev {
+        NewVdev::Single(_) | NewVdev::Mirror(_) => false,
+        NewVdev::RaidZ(..) => true,
+    };
+    if !new.iter().any(in_stripes) || !tops.any(is_removed) {
+        return Ok(());
+    }
+    let reason = "invalid config; a pool with removing/removed vdevs does not support adding raidz \
+                  or dRAID vdevs";
+    Err(PoolError::Invalid {
+        reason: reason.to_owned(),
+    })
 }
 
 #[cfg(test)]

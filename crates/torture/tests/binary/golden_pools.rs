@@ -23,6 +23,7 @@ const READABLE: &[&str] = &[
     "raidz3",
     "expanded",
     "draid",
+    "removed",
 ];
 /// Pools that must import for writing.
 const WRITABLE: &[&str] = &[
@@ -38,6 +39,7 @@ const WRITABLE: &[&str] = &[
     "expanded",
     "draid",
     "checkpoint",
+    "removed",
 ];
 /// Pools of stripes, whose devices may be away or lie one at a time.
 const STRIPES: &[&str] = &["expanded", "draid"];

@@ -148,7 +148,7 @@ fn top(vdev: &NvList, devices: &[Device]) -> Option<Top> {
     };
     let children: Vec<Vec<usize>> = match &kind {
         Kind::Single => vec![leaves(vdev, devices)],
-        Kind::Mirror | Kind::RaidZ(_) | Kind::Draid(_) => {
+        Kind::Mirror | Kind::RaidZ(_) | Kind::Draid(_) | Kind::Indirect => {
             below.iter().map(|child| leaves(child, devices)).collect()
         }
     };

@@ -56,6 +56,7 @@ impl Top {
         self.contains(range.offset, range.len, range.birth)?;
         match self.layout.kind() {
             Kind::Single | Kind::Mirror => {}
+            Kind::Indirect => return self.scrub_moved((range, promised), accept),
             Kind::RaidZ(_) | Kind::Draid(_) => {
                 return Ok(self.scrub_stripe((range, promised), accept));
             }
@@ -189,6 +190,9 @@ impl Top {
         if lacking.is_empty() {
             return repaired;
         }
+        if self.is_indirect() {
+            return self.repair_moved(lacking, range, data);
+        }
         let data = self.padded(data.clone());
         let placement = self.placement(range.offset, data.len(), range.birth);
         for (piece, bytes) in parts(&placement, &data) {
@@ -221,6 +225,10 @@ impl Top {
     /// Counts wrong bytes of a block of `birth` against the leaves that gave them. The caller knows that they had lost
     /// what was written there: the place had not been given to another block by then, nor was it being rewritten.
     pub fn blame(&self, failures: &[LeafFailure], birth: Txg) {
+        if self.is_indirect() {
+            self.blame_moved(failures);
+            return;
+        }
         let wrong = failures
             .iter()
             .filter(|failure| failure.failure == Failure::Checksum);
@@ -246,6 +254,9 @@ impl Top {
             .is_err()
         {
             return Repaired::default();
+        }
+        if self.is_indirect() {
+            return self.heal_moved(range, data);
         }
         self.repair(self.leaves(), range, data)
     }

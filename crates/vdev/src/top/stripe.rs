@@ -113,6 +113,9 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
         self.contains(range.offset, range.len, range.birth)?;
+        if self.is_indirect() {
+            return self.verify_moved(range, accept);
+        }
         let (data, read) = self.examine_stripe(range, accept);
         Ok(ScrubOutcome {
             data,

@@ -7,6 +7,7 @@ use format::label::DATA_START;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+mod moved;
 mod several_stripes;
 mod stripe;
 mod unflushed;

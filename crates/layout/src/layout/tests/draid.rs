@@ -12,7 +12,7 @@ fn layout(parity: u64, data: usize, children: usize, spares: usize) -> Layout {
 fn geometry(layout: &Layout) -> Draid {
     match layout.kind() {
         Kind::Draid(draid) => *draid,
-        Kind::Single | Kind::Mirror | Kind::RaidZ(_) => panic!("{layout:?}"),
+        Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Indirect => panic!("{layout:?}"),
     }
 }
 
