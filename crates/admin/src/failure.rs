@@ -41,8 +41,14 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The line that names the thing and the cause.
     pub message: String,
-    /// Further lines: the next step.
+    /// What the message is about, where it is one thing: a pool, a dataset, a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Further lines: more of the cause, the next step.
     pub advice: Vec<String>,
+    /// Those of the further lines that tell the cause: programs are told them, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
 }
 
 /// What an error of the host says, without its number.
@@ -58,13 +64,18 @@ impl Failure {
         Self {
             kind,
             message: message.into(),
+            name: None,
             advice: Vec::new(),
+            reasons: Vec::new(),
         }
     }
 
     /// `cannot VERB 'NAME': REASON`.
     pub fn cannot(kind: FailureKind, verb: &str, name: &str, reason: impl fmt::Display) -> Self {
-        Self::new(kind, format!("cannot {verb} '{name}': {reason}"))
+        Self {
+            name: Some(name.to_owned()),
+            ..Self::new(kind, format!("cannot {verb} '{name}': {reason}"))
+        }
     }
 
     /// The same with a further line of advice.
@@ -72,6 +83,26 @@ impl Failure {
     pub fn advise(mut self, line: impl Into<String>) -> Self {
         self.advice.push(line.into());
         self
+    }
+
+    /// The same with a further line that tells the cause.
+    #[must_use]
+    pub fn because(mut self, line: impl Into<String>) -> Self {
+        let line = line.into();
+        self.reasons.push(line.clone());
+        self.advise(line)
+    }
+
+    /// The message and the cause in one line, without what a command line would be advised to do.
+    #[must_use]
+    pub fn whole_cause(&self) -> String {
+        let reasons = self.reasons.iter().map(|reason| reason.trim());
+        let reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
+        if reasons.is_empty() {
+            return self.message.clone();
+        }
+        let message = self.message.trim_end_matches(['.', ':']);
+        format!("{message}: {}", reasons.join("; "))
     }
 
     /// The exit status of a command that ends with this.
@@ -104,3 +135,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests;

@@ -187,7 +187,7 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
     let shown = path.display();
     let failed = |error: &dyn std::fmt::Display| {
         let text = format!("failed to clear label for {shown}");
-        Failure::new(FailureKind::Medium, text).advise(error.to_string())
+        Failure::new(FailureKind::Medium, text).because(error.to_string())
     };
     // Opening for writing excludes whoever has the pool imported.
     let device = FileDevice::open(path, Access::ReadWrite).map_err(|error| failed(&error))?;
@@ -202,7 +202,7 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
     };
     if !force && !state.is_empty() {
         let text = "use '-f' to override the following error:";
-        return Err(Failure::new(FailureKind::Busy, text).advise(format!(
+        return Err(Failure::new(FailureKind::Busy, text).because(format!(
             "{shown} is a member of {state} pool \"{}\"",
             found.name
         )));

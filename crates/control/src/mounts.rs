@@ -77,7 +77,7 @@ pub trait Mounts: Send + Sync {
     fn unmount(&self, dataset: &str, force: Force) -> Result<(), Failure>;
     /// Refuses when somebody has a copy of one of these that an unmount would not take away: the first such one, and
     /// why.
-    fn check_held(&self, _mounts: &[Mounted]) -> Result<(), (Mounted, Failure)> {
+    fn check_held(&self, _mounts: &[Mounted]) -> Result<(), Box<(Mounted, Failure)>> {
         Ok(())
     }
     /// All that is mounted, in the order of mounting.

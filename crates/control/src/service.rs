@@ -437,7 +437,7 @@ impl Handler for Service {
             Some(reason) => outcome.and_then(|()| {
                 let name = self.pool.name();
                 let text = "it is suspended: its last changes are lost";
-                Err(Failure::cannot(FailureKind::Medium, "export", &name, text).advise(reason))
+                Err(Failure::cannot(FailureKind::Medium, "export", &name, text).because(reason))
             }),
             None => outcome,
         }

@@ -578,7 +578,7 @@ impl Mounts for DaemonMounts {
                 // To unmount its path would take the other one away.
                 if let Some(other) = mount.covered_by() {
                     let text = format!("'{other}' is mounted over it");
-                    return Err(busy("pool or dataset is busy").advise(text));
+                    return Err(busy("pool or dataset is busy").because(text));
                 }
                 let unmounted = match force {
                     Force::None => mount.unmount(UnmountMode::IfIdle),
@@ -606,7 +606,7 @@ impl Mounts for DaemonMounts {
         Ok(())
     }
 
-    fn check_held(&self, mounts: &[Mounted]) -> Result<(), (Mounted, Failure)> {
+    fn check_held(&self, mounts: &[Mounted]) -> Result<(), Box<(Mounted, Failure)>> {
         let entries = self.entries();
         let own = |mounted: &Mounted| {
             let entry = entries
@@ -622,7 +622,7 @@ impl Mounts for DaemonMounts {
         let held = sys::mount_holders(&places, USERS_NAMED + 1);
         let mut held = mounts.into_iter().zip(held);
         match held.find(|(_, holders)| !holders.is_empty()) {
-            Some((mount, holders)) => Err((mount.clone(), named(holders))),
+            Some((mount, holders)) => Err(Box::new((mount.clone(), named(holders)))),
             None => Ok(()),
         }
     }

@@ -54,7 +54,7 @@
 mod library;
 
 pub use library::{
-    Block, BlockAddress, Blocks, CopyInOptions, CopyProgress, CopyReport, CreateOptions,
+    Block, BlockAddress, Blocks, Cause, CopyInOptions, CopyProgress, CopyReport, CreateOptions,
     DamagedCopy, DatasetInfo, DatasetKind, DestroyOptions, Difference, DifferenceKind, DirEntry,
     Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset, ListOptions, Metadata,
     OpenOptions, Pool, Property, PropertySource, ReadDir, ReceiveOptions, Result, RollbackOptions,

@@ -1,6 +1,7 @@
 //! What the library offers: types of its own over the layers below, so that those may change.
 
 mod assignments;
+mod cause;
 mod datasets;
 mod differences;
 mod error;
@@ -20,6 +21,7 @@ mod streams;
 mod trees;
 mod volume;
 
+pub use cause::Cause;
 pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
 pub use differences::{Difference, DifferenceKind};
 pub use error::{Error, Result};

@@ -176,7 +176,7 @@ impl<'a> Filler<'a> {
                     Existing::Nothing => failure,
                     // What was copied stays, this entry perhaps in part.
                     Existing::Kept | Existing::Replaced => {
-                        failure.advise(format!("the copy ended at '{}'", path.display()))
+                        failure.because(format!("the copy ended at '{}'", path.display()))
                     }
                 });
             }

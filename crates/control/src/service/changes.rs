@@ -169,14 +169,14 @@ impl Service {
         };
         if self.pool.stopped().is_some() {
             let text = "the pool has stopped";
-            let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+            let failure = Failure::cannot(FailureKind::Medium, verb, name, text).because(reason);
             return Err(failure.advise(format!(
                 "see 'zpool status {pool}': copy what is newer than what is on disk, then run 'zpool export -f {pool}' \
                  and import the pool"
             )));
         }
         let text = "pool I/O is currently suspended";
-        let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+        let failure = Failure::cannot(FailureKind::Medium, verb, name, text).because(reason);
         Err(match change {
             WhileSuspended::ForcedOnly { verb } => failure.advise(format!(
                 "repair the devices and run 'zpool clear {pool}', or give up what is not on disk: \

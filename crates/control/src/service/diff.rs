@@ -56,7 +56,7 @@ impl Service {
         if !newer.is_snapshot() {
             if let Some(reason) = self.pool.suspended() {
                 let text = unable("pool I/O is currently suspended");
-                return Err(Failure::new(FailureKind::Medium, text).advise(reason));
+                return Err(Failure::new(FailureKind::Medium, text).because(reason));
             }
             // What programs wrote is to be in the blocks that are compared.
             let written = self.mounts().barrier(to);

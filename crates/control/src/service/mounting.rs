@@ -196,12 +196,12 @@ impl Service {
         let text = format!("warning: '{dataset}' is mounted read-only");
         let failure = Failure::new(FailureKind::Medium, text);
         let failure = match log.replay_failure() {
-            Some((sequence, reason)) => failure.advise(format!(
+            Some((sequence, reason)) => failure.because(format!(
                 "record {sequence} of its intent log cannot be replayed: {reason}"
             )),
-            None => failure.advise("its intent log cannot be replayed"),
+            None => failure.because("its intent log cannot be replayed"),
         };
-        Err(failure.advise("the log is kept; changes after that record are not there"))
+        Err(failure.because("the log is kept; changes after that record are not there"))
     }
 
     /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first, and side by side what
@@ -416,9 +416,10 @@ impl Service {
             Force::Copies | Force::All => return Ok(()),
             Force::None => {}
         }
-        self.mounts()
-            .check_held(mounts)
-            .map_err(|(mount, reason)| framed("unmount", &mount.path.to_string_lossy(), reason))
+        self.mounts().check_held(mounts).map_err(|held| {
+            let (mount, reason) = *held;
+            framed("unmount", &mount.path.to_string_lossy(), reason)
+        })
     }
 
     /// A mount and those inside of it, the innermost first. Others at the very same place do not belong to it.
@@ -455,7 +456,7 @@ impl Service {
             };
             if let Err(reason) = self.mounts().set_options(&mount.dataset, &options) {
                 let text = "property may be set but unable to remount filesystem";
-                reporter.warn(Failure::new(reason.kind, text).advise(reason.message));
+                reporter.warn(Failure::new(reason.kind, text).because(reason.message));
             }
         }
     }
@@ -486,5 +487,6 @@ fn is_on(head: &Dataset, property: Property<bool>) -> Result<bool, Failure> {
 pub(super) fn framed(verb: &str, name: &str, reason: Failure) -> Failure {
     let mut failure = Failure::cannot(reason.kind, verb, name, &reason.message);
     failure.advice = reason.advice;
+    failure.reasons = reason.reasons;
     failure
 }

@@ -329,7 +329,7 @@ pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
     } else if let PoolError::DeviceInUse { .. } = error {
         Failure::new(FailureKind::Busy, "invalid vdev specification")
             .advise("use '-f' to override the following errors:")
-            .advise(error.to_string())
+            .because(error.to_string())
     } else if let PoolError::NoSpace = error {
         cannot(FailureKind::Space, "one or more devices is out of space")
     } else {
@@ -434,10 +434,10 @@ fn with_features(failure: Failure, features: &[MissingFeature], readable: bool) 
             "" => format!("\t{}", feature.guid),
             text => format!("\t{} ({text})", feature.guid),
         });
-    let failure = lines.fold(failure.advise(head), Failure::advise);
+    let failure = lines.fold(failure.because(head), Failure::because);
     if readable {
         failure
-            .advise("All unsupported features are only required for writing to the pool.")
+            .because("All unsupported features are only required for writing to the pool.")
             .advise("The pool can be imported using '-o readonly=on'.")
     } else {
         failure
@@ -466,13 +466,13 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::MissingDevices { reason, .. } => {
             let failure = cannot(FailureKind::Medium, UNAVAILABLE);
             let lines = (!reason.is_empty()).then(|| reason.clone());
-            lines.into_iter().fold(failure, Failure::advise)
+            lines.into_iter().fold(failure, Failure::because)
         }
         PoolError::MissingLogs { paths } => {
             with_logs(cannot(FailureKind::Medium, UNAVAILABLE), paths)
         }
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
-            .advise(reason.clone())
+            .because(reason.clone())
             .advise("\tDestroy and re-create the pool from\n\ta backup source."),
         PoolError::ReadOnlyPossible(blocker) => cannot(
             FailureKind::Unsupported,
@@ -517,7 +517,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
 fn with_logs(failure: Failure, paths: &[String]) -> Failure {
     let head = "The devices below are missing or corrupted, use '-m' to import the pool anyway:";
     let lines = paths.iter().map(|path| format!("\t    {path}"));
-    lines.fold(failure.advise(head), Failure::advise)
+    lines.fold(failure.advise(head), Failure::because)
 }
 
 /// Why a pool may be open somewhere else: on another host, or in the kernel of this one.
@@ -535,7 +535,7 @@ fn in_use(name: &str, user: &LastUser, is_other: bool) -> Failure {
     };
     let reason = "pool was previously in use from another system.";
     Failure::cannot(FailureKind::Busy, "import", name, reason)
-        .advise(format!(
+        .because(format!(
             "Last accessed by {host} (hostid={:x}) at {}",
             user.host_id,
             moment(user.timestamp)

@@ -25,7 +25,8 @@ pub(super) fn assignments(properties: &[(&str, &str)]) -> Result<Assignments> {
 }
 
 fn parsed(find: Find, name: &str, value: &str) -> Result<(String, Value)> {
-    let invalid = |why: &dyn std::fmt::Display| Error::Invalid(format!("property '{name}': {why}"));
+    let invalid =
+        |why: &dyn std::fmt::Display| Error::Invalid(format!("property '{name}': {why}").into());
     match find(name) {
         None => Err(invalid(&"there is none of that name")),
         Some(PropertyName::Native(row)) => {

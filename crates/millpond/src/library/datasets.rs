@@ -267,7 +267,7 @@ impl Pool {
     pub fn snapshots(&self, dataset: &str) -> Result<Vec<DatasetInfo>> {
         if dataset.contains(['@', '#']) {
             let text = format!("'{dataset}' is not a dataset");
-            return Err(Error::Invalid(text));
+            return Err(Error::Invalid(text.into()));
         }
         let options = ListOptions::new().only(DatasetKind::Snapshot).depth(1);
         let mut found = self.datasets(dataset, options)?;

@@ -6,61 +6,64 @@ use admin::{Failure, FailureKind};
 use inspect::InspectError;
 use posix::{Errno, PosixError};
 
+use super::cause::Cause;
+
 /// What most functions of the library return.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something was not done: the variant says what a program can do about it, the text what a person should know.
+/// Why something was not done: the variant says what a program can do about it, the text what a person should know,
+/// [`Cause`] what it is about, and [`std::error::Error::source`] what is behind it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The pool, dataset, snapshot, file or attribute is not there.
-    #[error("{0}")]
-    NotFound(String),
+    #[error(transparent)]
+    NotFound(Cause),
     /// What would be made is there already.
-    #[error("{0}")]
-    Exists(String),
+    #[error(transparent)]
+    Exists(Cause),
     /// Someone uses it: another process the pool, this one the dataset.
-    #[error("{0}")]
-    Busy(String),
+    #[error(transparent)]
+    Busy(Cause),
     /// The one on whose behalf it is done may not.
-    #[error("{0}")]
-    Permission(String),
+    #[error(transparent)]
+    Permission(Cause),
     /// The pool, the dataset or the snapshot cannot be written.
-    #[error("{0}")]
-    ReadOnly(String),
+    #[error(transparent)]
+    ReadOnly(Cause),
     /// The pool or dataset is full.
-    #[error("{0}")]
-    NoSpace(String),
+    #[error(transparent)]
+    NoSpace(Cause),
     /// A quota is reached.
-    #[error("{0}")]
-    QuotaExceeded(String),
+    #[error(transparent)]
+    QuotaExceeded(Cause),
     /// A name, value or combination that makes no sense.
-    #[error("{0}")]
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(Cause),
     /// The name is too long.
-    #[error("{0}")]
-    NameTooLong(String),
+    #[error(transparent)]
+    NameTooLong(Cause),
     /// A feature, format or operation that is not supported.
-    #[error("{0}")]
-    Unsupported(String),
+    #[error(transparent)]
+    Unsupported(Cause),
     /// A directory was needed.
-    #[error("{0}")]
-    NotADirectory(String),
+    #[error(transparent)]
+    NotADirectory(Cause),
     /// A directory is not accepted here.
-    #[error("{0}")]
-    IsADirectory(String),
+    #[error(transparent)]
+    IsADirectory(Cause),
     /// The directory has entries.
-    #[error("{0}")]
-    DirectoryNotEmpty(String),
+    #[error(transparent)]
+    DirectoryNotEmpty(Cause),
     /// Symbolic links lead to symbolic links without end.
-    #[error("{0}")]
-    TooManyLinks(String),
+    #[error(transparent)]
+    TooManyLinks(Cause),
     /// The file system was rolled back, destroyed or exported since it was opened.
-    #[error("{0}")]
-    Stale(String),
+    #[error(transparent)]
+    Stale(Cause),
     /// A device failed, or what is on it is damaged.
-    #[error("{0}")]
-    Damaged(String),
+    #[error(transparent)]
+    Damaged(Cause),
 }
 
 impl Error {
@@ -86,71 +89,94 @@ impl Error {
         }
     }
 
-    /// An error of a file, by the path that was asked for.
-    pub(super) fn of_file(path: &dyn std::fmt::Display, error: &PosixError) -> Self {
-        Self::of_errno(error.errno(), format!("{path}: {error}"))
-    }
-
-    fn of_errno(errno: Errno, text: String) -> Self {
-        match errno {
-            Errno::ENOENT | Errno::ENODATA | Errno::ENXIO => Self::NotFound(text),
-            Errno::EEXIST => Self::Exists(text),
-            Errno::EBUSY => Self::Busy(text),
-            Errno::EACCES | Errno::EPERM => Self::Permission(text),
-            Errno::EROFS => Self::ReadOnly(text),
-            Errno::ENOSPC => Self::NoSpace(text),
-            Errno::EDQUOT => Self::QuotaExceeded(text),
-            Errno::ENAMETOOLONG => Self::NameTooLong(text),
-            Errno::EOPNOTSUPP => Self::Unsupported(text),
-            Errno::ENOTDIR => Self::NotADirectory(text),
-            Errno::EISDIR => Self::IsADirectory(text),
-            Errno::ENOTEMPTY => Self::DirectoryNotEmpty(text),
-            Errno::ESTALE => Self::Stale(text),
-            Errno::EIO => Self::Damaged(text),
-            _ => Self::Invalid(text),
+    /// What it is about and what is behind it.
+    #[must_use]
+    pub const fn cause(&self) -> &Cause {
+        match self {
+            Self::NotFound(cause)
+            | Self::Exists(cause)
+            | Self::Busy(cause)
+            | Self::Permission(cause)
+            | Self::ReadOnly(cause)
+            | Self::NoSpace(cause)
+            | Self::QuotaExceeded(cause)
+            | Self::Invalid(cause)
+            | Self::NameTooLong(cause)
+            | Self::Unsupported(cause)
+            | Self::NotADirectory(cause)
+            | Self::IsADirectory(cause)
+            | Self::DirectoryNotEmpty(cause)
+            | Self::TooManyLinks(cause)
+            | Self::Stale(cause)
+            | Self::Damaged(cause) => cause,
         }
     }
 
-    /// An error of the host: [`Self::kind`] the other way round.
+    /// An error of a file, by the path that was asked for.
+    pub(super) fn of_file(path: &str, error: PosixError) -> Self {
+        let errno = error.errno();
+        Self::of_errno(errno)(Cause::of(path, Some(errno.0), error))
+    }
+
+    /// The variant of an error number.
+    fn of_errno(errno: Errno) -> fn(Cause) -> Self {
+        match errno {
+            Errno::ENOENT | Errno::ENODATA | Errno::ENXIO => Self::NotFound,
+            Errno::EEXIST => Self::Exists,
+            Errno::EBUSY => Self::Busy,
+            Errno::EACCES | Errno::EPERM => Self::Permission,
+            Errno::EROFS => Self::ReadOnly,
+            Errno::ENOSPC => Self::NoSpace,
+            Errno::EDQUOT => Self::QuotaExceeded,
+            Errno::ENAMETOOLONG => Self::NameTooLong,
+            Errno::EOPNOTSUPP => Self::Unsupported,
+            Errno::ENOTDIR => Self::NotADirectory,
+            Errno::EISDIR => Self::IsADirectory,
+            Errno::ENOTEMPTY => Self::DirectoryNotEmpty,
+            Errno::ESTALE => Self::Stale,
+            Errno::EIO => Self::Damaged,
+            _ => Self::Invalid,
+        }
+    }
+
+    /// The variant of an error of the host: [`Self::kind`] the other way round.
     #[allow(
         clippy::wildcard_enum_match_arm,
         reason = "the standard library's kinds, of which there may be more"
     )]
-    fn of_io(error: &io::Error, text: String) -> Self {
+    fn of_io(error: &io::Error) -> fn(Cause) -> Self {
         match error.kind() {
-            _ if sys::Errno::from_io_error(error) == Some(sys::Errno::LOOP) => {
-                Self::TooManyLinks(text)
-            }
-            io::ErrorKind::NotFound => Self::NotFound(text),
-            io::ErrorKind::AlreadyExists => Self::Exists(text),
-            io::ErrorKind::ResourceBusy => Self::Busy(text),
-            io::ErrorKind::PermissionDenied => Self::Permission(text),
-            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(text),
-            io::ErrorKind::StorageFull => Self::NoSpace(text),
-            io::ErrorKind::QuotaExceeded => Self::QuotaExceeded(text),
-            io::ErrorKind::InvalidInput => Self::Invalid(text),
-            io::ErrorKind::InvalidFilename => Self::NameTooLong(text),
-            io::ErrorKind::Unsupported => Self::Unsupported(text),
-            io::ErrorKind::NotADirectory => Self::NotADirectory(text),
-            io::ErrorKind::IsADirectory => Self::IsADirectory(text),
-            io::ErrorKind::DirectoryNotEmpty => Self::DirectoryNotEmpty(text),
-            io::ErrorKind::StaleNetworkFileHandle => Self::Stale(text),
-            _ => Self::Damaged(text),
+            _ if sys::Errno::from_io_error(error) == Some(sys::Errno::LOOP) => Self::TooManyLinks,
+            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::AlreadyExists => Self::Exists,
+            io::ErrorKind::ResourceBusy => Self::Busy,
+            io::ErrorKind::PermissionDenied => Self::Permission,
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly,
+            io::ErrorKind::StorageFull => Self::NoSpace,
+            io::ErrorKind::QuotaExceeded => Self::QuotaExceeded,
+            io::ErrorKind::InvalidInput => Self::Invalid,
+            io::ErrorKind::InvalidFilename => Self::NameTooLong,
+            io::ErrorKind::Unsupported => Self::Unsupported,
+            io::ErrorKind::NotADirectory => Self::NotADirectory,
+            io::ErrorKind::IsADirectory => Self::IsADirectory,
+            io::ErrorKind::DirectoryNotEmpty => Self::DirectoryNotEmpty,
+            io::ErrorKind::StaleNetworkFileHandle => Self::Stale,
+            _ => Self::Damaged,
         }
     }
 
-    /// An error by what a caller can do about it.
-    fn of_kind(kind: FailureKind, text: String) -> Self {
+    /// The variant by what a caller can do about it.
+    fn of_kind(kind: FailureKind) -> fn(Cause) -> Self {
         match kind {
-            FailureKind::Missing => Self::NotFound(text),
-            FailureKind::Exists => Self::Exists(text),
-            FailureKind::Busy => Self::Busy(text),
-            FailureKind::Permission => Self::Permission(text),
-            FailureKind::Space => Self::NoSpace(text),
-            FailureKind::ReadOnly => Self::ReadOnly(text),
-            FailureKind::Usage | FailureKind::Invalid => Self::Invalid(text),
-            FailureKind::Unsupported => Self::Unsupported(text),
-            FailureKind::Medium | FailureKind::Service => Self::Damaged(text),
+            FailureKind::Missing => Self::NotFound,
+            FailureKind::Exists => Self::Exists,
+            FailureKind::Busy => Self::Busy,
+            FailureKind::Permission => Self::Permission,
+            FailureKind::Space => Self::NoSpace,
+            FailureKind::ReadOnly => Self::ReadOnly,
+            FailureKind::Usage | FailureKind::Invalid => Self::Invalid,
+            FailureKind::Unsupported => Self::Unsupported,
+            FailureKind::Medium | FailureKind::Service => Self::Damaged,
         }
     }
 }
@@ -163,35 +189,43 @@ impl From<Error> for io::Error {
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Self::of_kind(failure.kind, failure.to_string())
+        // What a command line would advise is not for programs.
+        Self::of_kind(failure.kind)(Cause::about(failure.name.clone(), failure.whole_cause()))
     }
 }
 
 impl From<InspectError> for Error {
     fn from(error: InspectError) -> Self {
-        let text = error.to_string();
-        match error {
+        let mut os_error = None;
+        let make: fn(Cause) -> Self = match &error {
             InspectError::NoPool(_)
             | InspectError::NoSuchPool { .. }
             | InspectError::NoDataset(_)
-            | InspectError::NoFile { .. } => Self::NotFound(text),
+            | InspectError::NoFile { .. } => Self::NotFound,
             InspectError::File { source, .. }
             | InspectError::Destination { source, .. }
-            | InspectError::Output(source) => Self::of_io(&source, text),
-            InspectError::Device(error) => Self::of_kind(control::kind_of_device(&error), text),
-            InspectError::Files { source, .. } => Self::of_errno(source.errno(), text),
+            | InspectError::Output(source) => {
+                os_error = source.raw_os_error();
+                Self::of_io(source)
+            }
+            InspectError::Device(device) => Self::of_kind(control::kind_of_device(device)),
+            InspectError::Files { source, .. } => {
+                os_error = Some(source.errno().0);
+                Self::of_errno(source.errno())
+            }
             InspectError::Usage(_)
             | InspectError::SeveralPools(_)
             | InspectError::WrongKind { .. }
-            | InspectError::OtherPool { .. } => Self::Invalid(text),
+            | InspectError::OtherPool { .. } => Self::Invalid,
             InspectError::UnsupportedVdev { .. }
             | InspectError::Encrypted(_)
-            | InspectError::UnknownFeatures { .. } => Self::Unsupported(text),
+            | InspectError::UnknownFeatures { .. } => Self::Unsupported,
             InspectError::NoUberblock { .. }
             | InspectError::Read(_)
             | InspectError::Format { .. }
             | InspectError::NoObject { .. }
-            | InspectError::NoEntry(_) => Self::Damaged(text),
-        }
+            | InspectError::NoEntry(_) => Self::Damaged,
+        };
+        make(Cause::because(error.to_string(), None, os_error, error))
     }
 }

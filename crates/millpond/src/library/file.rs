@@ -187,9 +187,9 @@ impl File {
         let held = self.files.open.use_it()?;
         if held.present().is_none_or(|now| now.epoch != self.epoch) {
             let text = format!("{}: stale file", self.files.shown(&self.path));
-            return Err(Error::Stale(text));
+            return Err(Error::Stale(text.into()));
         }
-        work(&self.file).map_err(|error| Error::of_file(&self.files.shown(&self.path), &error))
+        work(&self.file).map_err(|error| Error::of_file(&self.files.shown(&self.path), error))
     }
 
     /// What is known of it now.
@@ -251,7 +251,7 @@ impl File {
             let written = self.write_at(&data[done..], offset.saturating_add(done as u64))?;
             if written == 0 {
                 let shown = self.files.shown(&self.path);
-                return Err(Error::NoSpace(format!("{shown}: no space left")));
+                return Err(Error::NoSpace(format!("{shown}: no space left").into()));
             }
             done += written;
         }
@@ -270,7 +270,7 @@ impl File {
         if !Arc::ptr_eq(&source.files.open, &self.files.open) {
             let shown = self.files.shown(&self.path);
             let text = format!("{shown}: the source is in another file system");
-            return Err(Error::Invalid(text));
+            return Err(Error::Invalid(text.into()));
         }
         let mut done = 0;
         while range.start + done < range.end {
@@ -300,7 +300,7 @@ impl File {
         let present = held.present().filter(|now| now.epoch == self.epoch);
         let shown = || self.files.shown(&self.path);
         let Some(present) = present else {
-            return Err(Error::Stale(format!("{}: stale file", shown())));
+            return Err(Error::Stale(format!("{}: stale file", shown()).into()));
         };
         let who = self.file.credentials();
         let changed = if self.file.options().write {
@@ -310,7 +310,7 @@ impl File {
         };
         changed
             .map(drop)
-            .map_err(|error| Error::of_file(&shown(), &error))
+            .map_err(|error| Error::of_file(&shown(), error))
     }
 
     /// The first place at or after `offset` that holds data; none if only a hole follows.

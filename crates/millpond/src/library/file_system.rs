@@ -92,20 +92,22 @@ impl FileSystem {
     ) -> Result<R> {
         let held = self.open.use_it()?;
         let Some(present) = held.present() else {
-            return Err(Error::Stale(format!("{}: it is not open", self.name())));
+            return Err(Error::Stale(
+                format!("{}: it is not open", self.name()).into(),
+            ));
         };
         let walk = Walk {
             files: &present.files,
             who: &self.who,
         };
-        work(&walk).map_err(|lost| self.lost(path, &lost))
+        work(&walk).map_err(|lost| self.lost(path, lost))
     }
 
-    fn lost(&self, path: &Path, lost: &Lost) -> Error {
+    fn lost(&self, path: &Path, lost: Lost) -> Error {
         let shown = self.shown(path);
         match lost {
             Lost::Posix(error) => Error::of_file(&shown, error),
-            Lost::Links => Error::TooManyLinks(format!("{shown}: too many symbolic links")),
+            Lost::Links => Error::TooManyLinks(format!("{shown}: too many symbolic links").into()),
         }
     }
 

@@ -150,7 +150,11 @@ impl<'a> Iterator for Blocks<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.blocks.next()?;
-        Some(found.map(Block::new).map_err(Error::Damaged))
+        Some(
+            found
+                .map(Block::new)
+                .map_err(|text| Error::Damaged(text.into())),
+        )
     }
 }
 

@@ -42,7 +42,7 @@ impl OpenDataset {
         if guard.is_none() {
             drop(guard);
             let text = format!("{}: it is not open any more", self.name());
-            return Err(Error::Stale(text));
+            return Err(Error::Stale(text.into()));
         }
         Ok(InUse { guard })
     }

@@ -62,11 +62,11 @@ impl Pool {
     /// A vdev cannot be used, or looks used; a property makes no sense; the name is none of a pool's.
     pub fn create(options: &CreateOptions) -> Result<Self> {
         admin::check_pool(&options.name).map_err(|error| {
-            Error::Invalid(format!("cannot create '{}': {error}", options.name))
+            Error::Invalid(format!("cannot create '{}': {error}", options.name).into())
         })?;
         if options.vdevs.is_empty() {
             let text = format!("cannot create '{}': it has no vdev", options.name);
-            return Err(Error::Invalid(text));
+            return Err(Error::Invalid(text.into()));
         }
         let vdevs = options.vdevs.iter().map(spec).collect();
         let pool_properties = options.pool_properties.iter();
@@ -142,7 +142,7 @@ impl Pool {
             }
             Ok(())
         });
-        begun.map_err(|error| Error::Damaged(error.to_string()))?;
+        begun.map_err(|error| Error::Damaged(error.to_string().into()))?;
         match first {
             Some(failure) => Err(failure.into()),
             None => Ok(Self { shared }),
@@ -190,7 +190,7 @@ impl Pool {
     pub(super) fn check_alive(&self) -> Result<()> {
         if self.shared.ended.load(Ordering::Acquire) {
             let text = format!("pool '{}' was exported", self.name());
-            return Err(Error::Stale(text));
+            return Err(Error::Stale(text.into()));
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ fn heard(
     });
     match (failed, heard) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(Error::Damaged(error.to_string())),
+        (None, Err(error)) => Err(Error::Damaged(error.to_string().into())),
         (None, Ok(())) => Ok(()),
     }
 }
@@ -289,7 +289,7 @@ fn absolute(path: &Path) -> PathBuf {
 fn choose(options: &OpenOptions) -> Result<admin::ImportCandidate> {
     if options.paths.is_empty() {
         let text = "cannot open a pool: say where it is with OpenOptions::path";
-        return Err(Error::Invalid(text.to_owned()));
+        return Err(Error::Invalid(text.to_owned().into()));
     }
     let wanted = options.pool.as_deref();
     let is_wanted = |found: &admin::ImportCandidate| match wanted {
@@ -312,12 +312,12 @@ fn choose(options: &OpenOptions) -> Result<admin::ImportCandidate> {
                 }
             };
             let lines: String = lines.iter().map(|line| format!("\n{line}")).collect();
-            Err(Error::NotFound(format!(
-                "cannot open {what}: no such pool{lines}"
-            )))
+            Err(Error::NotFound(
+                format!("cannot open {what}: no such pool{lines}").into(),
+            ))
         }
-        (count, _) => Err(Error::Invalid(format!(
-            "cannot open a pool: {count} are there; name one"
-        ))),
+        (count, _) => Err(Error::Invalid(
+            format!("cannot open a pool: {count} are there; name one").into(),
+        )),
     }
 }

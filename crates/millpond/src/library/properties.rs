@@ -83,13 +83,13 @@ impl Pool {
     pub fn property(&self, name: &str, property: &str) -> Result<Property> {
         let Some(known) = find_dataset_property(property) else {
             let text = format!("property '{property}': there is none of that name");
-            return Err(Error::Invalid(text));
+            return Err(Error::Invalid(text.into()));
         };
         let wanted = known.name().to_owned();
         let found = self.selected(name, Selection::Names(vec![wanted]))?;
         found.into_iter().next().ok_or_else(|| {
             let text = format!("property '{property}' does not apply to '{name}'");
-            Error::Invalid(text)
+            Error::Invalid(text.into())
         })
     }
 

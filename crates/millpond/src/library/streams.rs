@@ -222,7 +222,7 @@ impl Pool {
             let served = serve();
             let answered = answer.join().unwrap_or_else(|_| {
                 let text = "the thread of a stream ended";
-                Err(Error::Damaged(text.to_owned()))
+                Err(Error::Damaged(text.to_owned().into()))
             });
             Ok((served, answered))
         })
@@ -261,5 +261,5 @@ fn take(mut pipe: PipeReader, mut output: impl Write) -> io::Result<()> {
 
 /// The caller's reader or writer failed, or the system has no pipe.
 fn lost(error: io::Error) -> Error {
-    Error::Damaged(format!("cannot pass the stream on: {error}"))
+    Error::Damaged(format!("cannot pass the stream on: {error}").into())
 }

@@ -97,7 +97,9 @@ impl FileSystem {
         let place = self.with(to, |walk| place(walk, to, own.filter(|_| !contents)))?;
         let held = self.open.use_it()?;
         let Some(present) = held.present() else {
-            return Err(Error::Stale(format!("{}: it is not open", self.name())));
+            return Err(Error::Stale(
+                format!("{}: it is not open", self.name()).into(),
+            ));
         };
         let source = self.pool().shared.opened.source();
         let shown = self.shown(to);

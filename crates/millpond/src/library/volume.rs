@@ -6,7 +6,7 @@ use control::OpenVolume;
 use volume::{Durability, VolumeError};
 
 use super::pool::Shared;
-use super::{Error, Pool, Result};
+use super::{Cause, Error, Pool, Result};
 
 /// An open volume (`tank/disk`), or a snapshot of one (`tank/disk@monday`): a row of bytes, as a disk is.
 ///
@@ -56,7 +56,7 @@ impl Volume {
     fn told<T>(&self, result: volume::Result<T>) -> Result<T> {
         result.map_err(|error| {
             let name = self.volume.name().unwrap_or_default();
-            Error::of_volume(&name, &error)
+            Error::of_volume(&name, error)
         })
     }
 
@@ -123,18 +123,18 @@ impl Volume {
 }
 
 impl Error {
-    fn of_volume(name: &str, error: &VolumeError) -> Self {
-        let text = format!("{name}: {error}");
-        match error {
-            VolumeError::ReadOnly => Self::ReadOnly(text),
-            VolumeError::NoSpace => Self::NoSpace(text),
-            VolumeError::QuotaExceeded => Self::QuotaExceeded(text),
-            VolumeError::OutOfRange { .. } | VolumeError::Unaligned { .. } => Self::Invalid(text),
-            VolumeError::Closed => Self::Stale(text),
+    fn of_volume(name: &str, error: VolumeError) -> Self {
+        let make: fn(Cause) -> Self = match &error {
+            VolumeError::ReadOnly => Self::ReadOnly,
+            VolumeError::NoSpace => Self::NoSpace,
+            VolumeError::QuotaExceeded => Self::QuotaExceeded,
+            VolumeError::OutOfRange { .. } | VolumeError::Unaligned { .. } => Self::Invalid,
+            VolumeError::Closed => Self::Stale,
             VolumeError::NoSize
             | VolumeError::Storage(_)
             | VolumeError::Stopped(_)
-            | VolumeError::Log(_) => Self::Damaged(text),
-        }
+            | VolumeError::Log(_) => Self::Damaged,
+        };
+        make(Cause::of(name, None, error))
     }
 }

@@ -90,8 +90,11 @@ fn missing(failure: Failure, target: &str) -> Failure {
         return failure;
     }
     let text = format!("cannot receive: destination '{target}' does not exist");
-    let plain = Failure::new(FailureKind::Missing, text);
-    failure.advice.into_iter().fold(plain, Failure::advise)
+    Failure {
+        advice: failure.advice,
+        reasons: failure.reasons,
+        ..Failure::new(FailureKind::Missing, text)
+    }
 }
 
 fn request(call: &Invocation, target: &str) -> Result<ReceiveRequest, Stop> {

@@ -226,6 +226,7 @@ pub(super) fn check_device(path: &Path) -> Result<(), Failure> {
     check_files(&[VdevSpec { class, shape }], None).map_err(|mut failure| {
         // Nothing is made here.
         failure.advice.clear();
+        failure.reasons.clear();
         failure
     })
 }

@@ -237,7 +237,7 @@ fn differences_between_states_are_visited() {
         "{kinds:?}"
     );
     let stopped = pool.diff("pond@one", "pond", &mut |_| {
-        Err(Error::Busy("enough".to_owned()))
+        Err(Error::Busy("enough".into()))
     });
     assert!(matches!(stopped, Err(Error::Busy(_))), "{stopped:?}");
     let missing = pool.diff("pond@two", "pond", &mut |_| Ok(()));
@@ -266,4 +266,20 @@ fn a_scrub_and_a_bookmark() {
     assert!(found.examined > 0 && found.to_examine > 0);
     assert!(pool.stop_scrub().is_err(), "none runs");
     pool.destroy("pond#mark", DestroyOptions::new()).unwrap();
+}
+
+#[test]
+fn errors_name_the_thing_and_the_cause_and_advise_no_command() {
+    let fixture = Fixture::new();
+    let missing = fixture.pool.snapshot(&["pond/none@s"]).unwrap_err();
+    assert_eq!(missing.cause().name(), Some("pond/none"), "{missing:?}");
+    fixture.pool.snapshot(&["pond@a", "pond@b"][..1]).unwrap();
+    fixture.pool.snapshot(&["pond@b"]).unwrap();
+    let newer = fixture
+        .pool
+        .rollback("pond@a", RollbackOptions::new())
+        .unwrap_err();
+    let text = newer.to_string();
+    assert!(text.contains("more recent snapshots"), "{text}");
+    assert!(text.ends_with(": pond@b") && !text.contains("-r"), "{text}");
 }

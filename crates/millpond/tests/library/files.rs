@@ -198,8 +198,12 @@ fn errors_say_what_can_be_done_and_name_the_path() {
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(std::io::Error::from(error).kind(), kind);
     }
-    let text = files.read("full/none").unwrap_err().to_string();
+    let error = files.read("full/none").unwrap_err();
+    let text = error.to_string();
     assert_eq!(text, "pond:/full/none: no such file or directory");
+    assert_eq!(error.cause().name(), Some("pond:/full/none"));
+    let no_entry = std::io::Error::from_raw_os_error(error.cause().raw_os_error().unwrap());
+    assert_eq!(no_entry.kind(), ErrorKind::NotFound);
 }
 
 #[test]

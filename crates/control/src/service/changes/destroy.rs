@@ -391,5 +391,5 @@ fn listing(name: &str, reason: &str, flag: &str, names: &[&str]) -> Failure {
         .advise(format!("use '{flag}' to destroy the following datasets:"));
     names
         .iter()
-        .fold(failure, |failure, name| failure.advise(*name))
+        .fold(failure, |failure, name| failure.because(*name))
 }

@@ -57,7 +57,7 @@ impl PoolChange for AddVdevs {
             } else if let PoolError::DeviceInUse { .. } = error {
                 Failure::new(FailureKind::Busy, "invalid vdev specification")
                     .advise("use '-f' to override the following errors:")
-                    .advise(error.to_string())
+                    .because(error.to_string())
             } else {
                 cannot(kind_of(&error), &error.to_string())
             }
@@ -140,7 +140,7 @@ impl Service {
             return Err(
                 Failure::new(FailureKind::Invalid, "invalid vdev specification")
                     .advise("use '-f' to override the following errors:")
-                    .advise(format!("mismatched replication level: {text}")),
+                    .because(format!("mismatched replication level: {text}")),
             );
         }
         Ok(())

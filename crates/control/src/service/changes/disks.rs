@@ -78,7 +78,7 @@ impl PoolChange for AttachDevice {
             if let PoolError::DeviceInUse { .. } = error {
                 return Failure::new(FailureKind::Busy, "invalid vdev specification")
                     .advise("use '-f' to override the following errors:")
-                    .advise(error.to_string());
+                    .because(error.to_string());
             }
             cannot(kind_of(&error), &error.to_string())
         })
@@ -224,7 +224,7 @@ impl Service {
             if let Err(failure) = result {
                 failed = Some(match failed {
                     None => failure,
-                    Some(first) => first.advise(failure.to_string()),
+                    Some(first) => first.because(failure.to_string()),
                 });
             }
         }

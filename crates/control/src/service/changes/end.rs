@@ -118,7 +118,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let name = self.pool.name();
         let streams = self.streams.close(force).map_err(|failure| {
-            Failure::cannot(FailureKind::Busy, verb, &name, "pool is busy").advise(failure.message)
+            Failure::cannot(FailureKind::Busy, verb, &name, "pool is busy").because(failure.message)
         })?;
         self.close_volumes(verb, force)?;
         for mount in self.mounts().mounted() {

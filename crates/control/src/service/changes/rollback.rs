@@ -166,9 +166,9 @@ fn too_late<'a>(snapshot: &str, later: impl Iterator<Item = &'a String> + Clone)
     let failure = later
         .clone()
         .take(SHOWN_MAX)
-        .fold(failure, |failure, name| failure.advise(name));
+        .fold(failure, |failure, name| failure.because(name));
     if later.count() > SHOWN_MAX {
-        failure.advise(format!("Output limited to {SHOWN_MAX} snapshots/bookmarks"))
+        failure.because(format!("Output limited to {SHOWN_MAX} snapshots/bookmarks"))
     } else {
         failure
     }

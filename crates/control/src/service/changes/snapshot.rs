@@ -96,7 +96,7 @@ fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Fai
             {
                 let text = "cannot create snapshots : multiple snapshots of same fs not allowed";
                 return Err(
-                    Failure::new(FailureKind::Invalid, text).advise("no snapshots were created")
+                    Failure::new(FailureKind::Invalid, text).because("no snapshots were created")
                 );
             }
             if let Err(error) = name::check_snapshot(&full) {
@@ -109,5 +109,5 @@ fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Fai
 }
 
 fn failed(name: &str, kind: FailureKind, reason: &str) -> Failure {
-    Failure::cannot(kind, "create snapshot", name, reason).advise("no snapshots were created")
+    Failure::cannot(kind, "create snapshot", name, reason).because("no snapshots were created")
 }
