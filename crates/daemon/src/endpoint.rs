@@ -82,15 +82,17 @@ impl Endpoint {
             let path = Path::new(text);
             // Left by a daemon that was killed: nobody listens there. To connect to a file that is no socket is refused
             // in the same way.
-            let is_socket = std::fs::symlink_metadata(path)
-                .is_ok_and(|metadata| metadata.file_type().is_socket());
-            if is_socket
-                && UnixStream::connect(path)
-                    .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
-            {
-                std::fs::remove_file(path).map_err(|error| failed(&error))?;
+            let host = |error: io::Error| failed(&admin::host_reason(&error));
+            if let Ok(found) = std::fs::symlink_metadata(path) {
+                if !found.file_type().is_socket() {
+                    return Err(failed(&"it is there already, and is no socket"));
+                }
+                let connected = UnixStream::connect(path);
+                if connected.is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+                    std::fs::remove_file(path).map_err(host)?;
+                }
             }
-            let socket = UnixListener::bind(path).map_err(|error| failed(&error))?;
+            let socket = UnixListener::bind(path).map_err(host)?;
             let listener = Listener::Socket {
                 listener: socket,
                 _file: SocketFile(path.to_owned()),
@@ -103,7 +105,8 @@ impl Endpoint {
                 .parse()
                 .map_err(|_| failed(&"it must be a port, an address with a port, or a path"))?,
         };
-        let listener = TcpListener::bind(address).map_err(|error| failed(&error))?;
+        let listener =
+            TcpListener::bind(address).map_err(|error| failed(&admin::host_reason(&error)))?;
         Ok(Self {
             listener: Listener::Port(listener),
         })

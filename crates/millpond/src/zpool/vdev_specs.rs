@@ -26,6 +26,14 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let mut found = Vec::new();
     let mut class = VdevClass::Normal;
     let mut group: Option<Group> = None;
+    // The last word of a class.
+    let mut opened: Option<&String> = None;
+    let filled = |opened: Option<&String>, class, found: &[VdevSpec]| match opened {
+        Some(word) if found.last().is_none_or(|vdev| vdev.class != class) => {
+            Err(invalid(&format!("'{word}' requires at least 1 device")))
+        }
+        Some(_) | None => Ok(()),
+    };
     let close = |class, group: Option<Group>, found: &mut Vec<VdevSpec>| {
         if let Some(group) = group {
             if class == VdevClass::Log && group.parity.is_some() {
@@ -47,11 +55,12 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             group = Some(next);
         } else if let Some(next) = class_word(word) {
             close(class, group.take(), &mut found)?;
+            filled(opened, class, &found)?;
             let once = matches!(next, VdevClass::Log | VdevClass::Spare);
             if once && found.iter().any(|vdev| vdev.class == next) {
                 return Err(invalid(&format!("'{word}' can be specified only once")));
             }
-            class = next;
+            (class, opened) = (next, Some(word));
         } else if let Some(reason) = not_yet(word) {
             return Err(invalid(&reason));
         } else {
@@ -66,6 +75,7 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         }
     }
     close(class, group.take(), &mut found)?;
+    filled(opened, class, &found)?;
     let mut all: Vec<&PathBuf> = found.iter().flat_map(VdevSpec::leaves).collect();
     all.sort();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -140,9 +150,6 @@ fn not_yet(word: &str) -> Option<String> {
         kind.strip_prefix(name)
             .is_some_and(|rest| matches!(rest, "" | "1" | "2" | "3"))
     };
-    if word.contains('/') || Path::new(word).exists() {
-        return None;
-    }
     let known = numbered("draid") || word == "cache";
     known.then(|| {
         format!(

@@ -44,4 +44,5 @@ mod suspension;
 mod trims;
 mod verbs;
 mod waiting;
+mod wrong_turns;
 mod zstream;
