@@ -47,6 +47,8 @@ pub enum Change {
     Release(Release),
     /// Make a bookmark of a snapshot or bookmark.
     Bookmark(Bookmark),
+    /// Make a bookmark of a snapshot with the list of what some other snapshots changed.
+    Redact(Redact),
     /// Destroy what a receive that broke off has left.
     AbortReceive(AbortReceive),
     /// Grant permissions, or take them back.
@@ -350,6 +352,17 @@ pub struct Bookmark {
     pub source: String,
     /// Its full name.
     pub name: String,
+}
+
+/// Make a bookmark of a snapshot with the list of what some other snapshots changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redact {
+    /// The snapshot.
+    pub source: String,
+    /// The bookmark's full name.
+    pub name: String,
+    /// The snapshots whose changes are listed.
+    pub by: Vec<String>,
 }
 
 /// Destroy what a receive that broke off has left.

@@ -165,6 +165,9 @@ pub struct SendRequest {
     /// Blocks of encrypted datasets go as they are encrypted, all others as they are stored.
     #[serde(default)]
     pub raw: bool,
+    /// The bookmark by whose redaction list blocks are left out.
+    #[serde(default)]
+    pub redact: Option<String>,
     /// The rest of a stream that was received in part; it tells snapshot and source.
     pub token: Option<String>,
 }
@@ -209,6 +212,9 @@ pub struct ReceiveRequest {
     pub resumable: bool,
     /// Leave out the holds of a package.
     pub skip_holds: bool,
+    /// Write what cannot be read of snapshots that are there, and receive nothing else.
+    #[serde(default)]
+    pub corrective: bool,
     /// The command line for the pool's history.
     pub command: String,
 }

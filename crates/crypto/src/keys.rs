@@ -96,6 +96,25 @@ impl DatasetKeys {
         parts.change(stored, |known, data| cipher.open(&iv, &mac, known, data))
     }
 
+    /// Encrypts the stored bytes of a block of level 0 once more, as its pointer says that they were. Only what gives
+    /// the pointer's code again is left in `stored`: the very bytes that its salt and vector were used for, and none
+    /// other.
+    ///
+    /// # Errors
+    /// These are other bytes, or it is a block of dnodes.
+    pub fn seal_again(&self, block: &BlockPointer, stored: &mut [u8]) -> Result<(), BlockFault> {
+        if block.object_type() == ObjectType::DNODE {
+            return Err(BlockFault::Layout("a block of dnodes is not sealed again"));
+        }
+        let cipher = self.block_key(block.salt())?;
+        let mac = cipher.seal(&block.iv(), &[], stored)?;
+        let same = proven(mac.ct_eq(&block.mac()).into());
+        if same.is_err() {
+            stored.fill(0);
+        }
+        same
+    }
+
     /// Proves the stored bytes of a block that is plain, as far as they themselves prove it: indirect blocks are left
     /// to [`Self::prove_children`].
     ///

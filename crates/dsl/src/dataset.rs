@@ -21,7 +21,6 @@ use base::{Guid, ObjectId, ObjectSetId, Txg};
 use crypto::KeyError;
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
 use format::dsl::{DatasetPhys, key};
-use format::features::REDACTED_DATASETS;
 use format::{BlockPointer, ObjectSetPhys};
 use pipeline::{Key, KeySource};
 
@@ -258,9 +257,6 @@ impl Dataset {
     fn unwritable(&self) -> Result<Option<&'static str>> {
         if self.dsl.stopped.lock().contains_key(&self.id()) {
             return Ok(Some("changes that could not be written"));
-        }
-        if self.extra_word(REDACTED_DATASETS.guid)?.is_some() {
-            return Ok(Some("redacted data"));
         }
         if let Some(record) = self.directory().key_record()?
             && record.is_old()?

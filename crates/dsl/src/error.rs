@@ -147,6 +147,12 @@ pub enum DslError {
         /// The head.
         name: String,
     },
+    /// It is redacted, and what a stream brings is not what it lacks.
+    #[error("'{name}' is redacted otherwise than the stream")]
+    OtherRedaction {
+        /// The head.
+        name: String,
+    },
     /// A receive into it was interrupted and can go on.
     #[error("'{name}' contains partially-complete state")]
     PartlyReceived {
@@ -304,6 +310,7 @@ impl DslError {
             | Self::Unrelated { .. }
             | Self::Modified { .. }
             | Self::NoSource { .. }
+            | Self::OtherRedaction { .. }
             | Self::PartlyReceived { .. }
             | Self::NotResumable { .. }
             | Self::NotSealed { .. }

@@ -26,6 +26,7 @@ mod new_pool;
 mod policy;
 pub mod property;
 pub mod records;
+mod redaction;
 mod registry;
 mod services;
 mod sizes;
@@ -54,6 +55,7 @@ pub use policy::StoragePolicy;
 pub use property::{
     Effective, Got, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
 };
+pub use redaction::RedactionList;
 pub use services::{
     HistoryEvent, Services, SpaceClass, StoppedHead, Succession, SyncPass, WriterSource,
 };

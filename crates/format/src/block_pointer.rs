@@ -40,6 +40,9 @@ pub const BLOCK_SIZE_MAX: u64 = 16 << 20;
 /// The smallest block, and the unit of sizes and offsets in a pointer.
 pub const SECTOR_SHIFT: u32 = 9;
 
+/// The kind of embedded pointer that stands for a block that was left out.
+const REDACTED_KIND: u8 = 2;
+
 /// How many words of an embedded pointer carry payload, in their order: all but properties and birth.
 const PAYLOAD_WORDS: usize = EMBEDDED_PAYLOAD_MAX / size_of::<u64>();
 
@@ -167,6 +170,20 @@ impl BlockPointer {
         Some(pointer)
     }
 
+    /// The pointer of a block that was left out of a redacted stream.
+    #[must_use]
+    pub fn redacted(object_type: ObjectType, lsize: u64, birth: Txg) -> Self {
+        let mut pointer = Self::HOLE;
+        pointer.set(EMBEDDED, 1);
+        pointer.set(EMBEDDED_KIND, REDACTED_KIND.into());
+        pointer.set(EMBEDDED_LOGICAL_SIZE, lsize.saturating_sub(1));
+        pointer.set_compression(Compression::Off);
+        pointer.set_kind(object_type, 0);
+        pointer.set_byte_order(ByteOrder::NATIVE);
+        pointer.words[LOGICAL_BIRTH] = birth.0;
+        pointer
+    }
+
     /// Reads a pointer from the head of `bytes`.
     ///
     /// # Errors
@@ -243,7 +260,7 @@ impl BlockPointer {
         self.is_embedded().then(|| match self.embedded_number() {
             0 => EmbeddedKind::Data,
             1 => EmbeddedKind::Reserved,
-            2 => EmbeddedKind::Redacted,
+            REDACTED_KIND => EmbeddedKind::Redacted,
             other => EmbeddedKind::Unknown(other),
         })
     }

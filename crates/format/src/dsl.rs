@@ -240,6 +240,8 @@ pub mod key {
     pub const RESUME_COMPRESSED: &str = "com.delphix:resume_compressok";
     /// Of such a dataset: the stream has encrypted blocks as they are stored.
     pub const RESUME_RAW: &str = "com.datto:resume_rawok";
+    /// Of such a dataset: the guids of the snapshots by which the bookmark is redacted that the stream begins at.
+    pub const RESUME_REDACT_BOOKMARK_SNAPS: &str = "com.delphix:resume_redact_book_snaps";
     /// Of the MOS directory: ZAP of livelists whose clones are destroyed.
     pub const DELETED_CLONES: &str = "com.delphix:deleted_clones";
 }

@@ -8,8 +8,8 @@ use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
     block_pointer, bookmark, bpobj, bptree, brt, deadlist, dedup, dnode, dsl, embedded_checksum,
-    gang, history, indirect, intent_log, label, object_set, sa, space_map, stream, uberblock, zap,
-    znode,
+    gang, history, indirect, intent_log, label, object_set, redaction, sa, space_map, stream,
+    uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -78,7 +78,9 @@ fn datasets() -> Vec<Group> {
         },
         declared! { "Datasets"
             bytes dsl::DirectoryPhys, dsl::DatasetPhys, deadlist::DeadlistPhys, bpobj::BpobjPhys,
-                bptree::BlockTreePhys, bptree::BlockTreeEntry, bookmark::BookmarkPhys;
+                bptree::BlockTreePhys, bptree::BlockTreeEntry, bookmark::BookmarkPhys,
+                redaction::RedactionHead, redaction::RedactedRange;
+            words redaction::RangeSize;
         },
         declared! { "ZAPs"
             bytes zap::micro::MicroHeader, zap::FatHeader, zap::leaf::LeafHeader,

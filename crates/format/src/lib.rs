@@ -45,6 +45,7 @@ pub mod object_set;
 pub mod object_type;
 pub mod partitions;
 pub mod record;
+pub mod redaction;
 pub mod sa;
 pub mod space_map;
 pub mod stream;

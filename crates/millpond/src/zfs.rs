@@ -19,6 +19,7 @@ mod owner_space;
 mod project;
 mod promote;
 mod receive;
+mod redact;
 mod rename;
 mod rewrite;
 mod rollback;
@@ -45,10 +46,6 @@ pub(crate) static PROGRAM: Program = Program {
     commands: COMMANDS,
     absent: &[
         ("program", "there are no channel programs"),
-        (
-            "redact",
-            "redacted streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
-        ),
         (
             "share",
             "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
@@ -82,6 +79,7 @@ static COMMANDS: &[Command] = &[
     rewrite::COMMAND,
     send::COMMAND,
     receive::COMMAND,
+    redact::COMMAND,
     diff::COMMAND,
     mount::MOUNT,
     mount::UNMOUNT,

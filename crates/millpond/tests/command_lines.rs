@@ -341,7 +341,6 @@ fn a_mistyped_command_is_guessed_and_one_that_is_not_there_yet_says_so_alone() {
             "unrecognized command 'statsu'; did you mean 'status'?",
         ),
         ("zpool split tank new", "'zpool split' is not there yet: "),
-        ("zfs redact tank@a", "'zfs redact' is not there yet: "),
         ("zfs program tank b", "'zfs program' is not there yet: "),
     ] {
         let output = sandbox.run(line);

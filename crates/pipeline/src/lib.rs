@@ -15,6 +15,7 @@ mod blame;
 mod dedup;
 mod error;
 mod free;
+mod heal;
 mod kept;
 mod keys;
 mod log_block;
@@ -35,6 +36,7 @@ mod write;
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 pub use dedup::{DedupAnswer, DedupMode, DedupSource};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
+pub use heal::{Healing, Offered};
 pub use keys::{Key, KeySource};
 pub use pipeline::{
     ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,

@@ -1,6 +1,7 @@
 //! An open pool: what it is made of, and the requests that concern it as a whole.
 
 mod for_datasets;
+mod healing;
 mod keys;
 pub(crate) mod properties;
 pub(crate) mod services;

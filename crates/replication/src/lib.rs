@@ -6,5 +6,10 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod blocks;
 pub mod receive;
+mod redaction;
 pub mod send;
+
+pub use blocks::FindError;
+pub use redaction::{Taker, redact};

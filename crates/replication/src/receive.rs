@@ -8,6 +8,7 @@ mod ahead;
 mod apply;
 mod error;
 mod head;
+mod heal;
 mod objects;
 mod sealed;
 
@@ -15,3 +16,4 @@ pub use ahead::{Incoming, Piece};
 pub use apply::{Applied, Substream, apply};
 pub use error::ReceiveError;
 pub use head::{Head, Place};
+pub use heal::{Healed, heal};

@@ -8,14 +8,16 @@ mod objects;
 mod raw;
 mod window;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
 
 use base::{Guid, ObjectId, ObjectSetId, Txg};
-use dsl::Dataset;
+use dsl::{Dataset, RedactionList};
 use pool::Pool;
 use stream::Writer;
 
+use crate::redaction::Cursor;
 use objects::Walk;
 use window::Window;
 
@@ -63,6 +65,19 @@ pub struct SendJob {
     pub options: SendOptions,
     /// Goes on behind what was received: from this object and offset.
     pub resume: Option<(ObjectId, u64)>,
+    /// What it leaves out, and what the receiver may lack.
+    pub redaction: SendRedaction,
+}
+
+/// What a stream leaves out on purpose, and what was left out of those before it.
+#[derive(Clone, Default)]
+pub struct SendRedaction {
+    /// What is left out.
+    pub left_out: Option<Arc<RedactionList>>,
+    /// What was left out of the snapshot that the stream starts from, and is sent now.
+    pub sent_again: Option<Arc<RedactionList>>,
+    /// The snapshots by which what it starts from is redacted here; none: that is whole.
+    pub from: Option<Vec<Guid>>,
 }
 
 /// Sends a snapshot. The writer is left behind the stream's END, or anywhere after a failure.
@@ -86,6 +101,8 @@ pub fn send<W: Write>(
         from: job.from.map_or(Txg(0), |from| from.txg),
         form: begun.form,
         resume: job.resume,
+        left_out: RefCell::new(job.redaction.left_out.clone().map(Cursor::new)),
+        sent_again: RefCell::new(job.redaction.sent_again.clone().map(Cursor::new)),
     };
     walk.run(&job.dataset, &mut window)?;
     window.finish()?;

@@ -23,6 +23,7 @@ mod pool_change;
 mod pool_properties;
 mod promote;
 mod properties;
+mod redact;
 mod rename;
 mod reopen;
 mod rollback;
@@ -64,6 +65,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Hold(change) => change,
         Change::Release(change) => change,
         Change::Bookmark(change) => change,
+        Change::Redact(change) => change,
         Change::AbortReceive(change) => change,
         Change::Delegate(change) => change,
         Change::SetPool(change) => change,

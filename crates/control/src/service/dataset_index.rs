@@ -113,6 +113,7 @@ impl DatasetIndex for PoolDatasetIndex<'_> {
             return Ok(found.map(|bookmark| {
                 Box::new(BookmarkSource {
                     name: full_name.to_owned(),
+                    head,
                     bookmark,
                 }) as Box<_>
             }));
@@ -159,7 +160,11 @@ impl DatasetIndex for PoolDatasetIndex<'_> {
         };
         for bookmark in head.bookmarks().map_err(unreadable)? {
             let name = format!("{dataset}#{}", bookmark.name);
-            visit(&BookmarkSource { name, bookmark })?;
+            visit(&BookmarkSource {
+                name,
+                head: Arc::clone(&head),
+                bookmark,
+            })?;
         }
         Ok(())
     }
@@ -367,6 +372,7 @@ impl PropertySource for DatasetSource<'_> {
 
 struct BookmarkSource {
     name: String,
+    head: Arc<Dataset>,
     bookmark: Bookmark,
 }
 
@@ -401,6 +407,10 @@ impl PropertySource for BookmarkSource {
             sized.then_some(Value::Number(phys.referenced_bytes))
         } else if figure == Figure::LogicalReferenced {
             sized.then_some(Value::Number(phys.uncompressed_bytes))
+        } else if figure == Figure::RedactSnapshots {
+            let list = self.head.redaction_list(&self.bookmark);
+            let list = list.map_err(unreadable)?;
+            list.map(|list| Value::Text(figures::joined(list.snapshots())))
         } else {
             None
         })

@@ -98,6 +98,11 @@ impl Service {
             let text = "what is received into it is not whole";
             return refuse(FailureKind::Busy, text);
         }
+        if !flags.redacted && head.redacted_by().map_err(unreadable)?.is_some() {
+            let text =
+                "Dataset is not complete, was created by receiving a redacted zfs send stream.";
+            return refuse(FailureKind::Invalid, text);
+        }
         let path = match (self.mountpoint(head, &dataset)?, flags.at) {
             (Mountpoint::Legacy, Some(at)) => at.to_owned(),
             (Mountpoint::Path(_) | Mountpoint::None, Some(_)) => {

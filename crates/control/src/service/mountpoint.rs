@@ -82,6 +82,8 @@ impl Mountpoint {
 pub(crate) struct MountFlags<'a> {
     pub(crate) words: &'a [String],
     pub(crate) overlay: bool,
+    /// Also what is redacted.
+    pub(crate) redacted: bool,
     /// Where, if not at its own mount point.
     pub(crate) at: Option<&'a Path>,
 }

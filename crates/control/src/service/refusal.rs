@@ -54,6 +54,7 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         | DslError::NotLatest { .. }
         | DslError::Modified { .. }
         | DslError::NoSource { .. }
+        | DslError::OtherRedaction { .. }
         | DslError::NotResumable { .. }
         | DslError::NotSealed { .. }
         | DslError::OtherKeys { .. }

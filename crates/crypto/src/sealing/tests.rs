@@ -44,6 +44,23 @@ fn every_suite_opens_what_it_sealed() {
 }
 
 #[test]
+fn only_the_same_bytes_are_sealed_again() {
+    for suite in 3..=8 {
+        let keys = keys(suite);
+        let mut data = vec![0x33; 4096];
+        let seal = keys.seal(ObjectType::PLAIN_FILE, &mut data).unwrap();
+        let block = pointer(ObjectType::PLAIN_FILE, data.len(), &seal);
+        let mut again = vec![0x33; 4096];
+        keys.seal_again(&block, &mut again).unwrap();
+        assert_eq!(again, data);
+        let mut other = vec![0x33; 4096];
+        other[4000] = 0x34;
+        keys.seal_again(&block, &mut other).unwrap_err();
+        assert_eq!(other, [0; 4096], "nobody can store it");
+    }
+}
+
+#[test]
 fn dnodes_are_as_they_were_after_a_round() {
     let keys = keys(8);
     let plain = crate::dnodes::tests::block();

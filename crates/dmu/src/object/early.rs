@@ -50,7 +50,7 @@ impl Object {
             DirtyBlock::Data(data) => data.clone(),
             // From here on it is a block of its own: the room that was promised to it is taken now.
             DirtyBlock::Stored(pointer) => fit(self.reader().read(pointer, 0, block, seen)?, size),
-            DirtyBlock::Sealed(_) => return Err(self.sealed()),
+            DirtyBlock::Sealed(_) | DirtyBlock::Redacted => return Err(self.sealed()),
         };
         let place = Bookmark::new(self.shared.id, self.id, 0, block);
         let request = BlockWrite {

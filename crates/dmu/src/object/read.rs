@@ -160,7 +160,7 @@ impl Object {
         for slot in state.newest_first() {
             match slot.blocks.get(&block) {
                 Some(DirtyBlock::Data(data)) => return Ok(look(data)),
-                Some(DirtyBlock::Stored(_) | DirtyBlock::Sealed(_)) => break,
+                Some(DirtyBlock::Stored(_) | DirtyBlock::Sealed(_) | DirtyBlock::Redacted) => break,
                 None => {}
             }
             if slot.freed.contains(block) {

@@ -1,5 +1,6 @@
 //! Contents of an object as another pool stores them, sealed with a key that nobody is asked for: for receiving them.
-//! They are written as they are, and cannot be read here before their key is loaded.
+//! They are written as they are, and cannot be read here before their key is loaded. And blocks that were left out on
+//! purpose, which nobody can read.
 
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ use crate::tx::Tx;
 impl Object {
     /// Why what is sealed is not read.
     pub(super) fn sealed(&self) -> DmuError {
-        self.unsuitable("a block that was sealed elsewhere cannot be read before it is stored")
+        self.unsuitable(
+            "a block that was sealed elsewhere, or left out, cannot be read before it is stored",
+        )
     }
 
     /// Replaces a whole block by one that was sealed elsewhere.
@@ -29,6 +32,20 @@ impl Object {
             return Err(self.unsuitable("a block of another size than the object's"));
         }
         self.store_dirty(tx, state, block, DirtyBlock::Sealed(Box::new(sealed)))
+    }
+
+    /// Leaves blocks out: their places have no bytes, and say so to who reads them.
+    ///
+    /// # Errors
+    /// The object cannot have that many blocks; the object set is read-only.
+    pub fn redact(self: &Arc<Self>, tx: &Tx, first: u64, count: u64) -> Result<()> {
+        self.stage(tx)?;
+        let mut state = self.state.write();
+        let state = self.change(tx, &mut state)?;
+        for block in first..first.saturating_add(count) {
+            self.store_dirty(tx, state, block, DirtyBlock::Redacted)?;
+        }
+        Ok(())
     }
 
     /// Replaces the spill block by one that was sealed elsewhere.

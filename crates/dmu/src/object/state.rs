@@ -33,6 +33,8 @@ pub(crate) enum DirtyBlock {
     Stored(Box<BlockPointer>),
     /// The bytes as another pool stores them, sealed with a key that nobody is asked for.
     Sealed(Box<SealedBlock>),
+    /// Nothing: the block was left out of what is received.
+    Redacted,
 }
 
 impl DirtyBlock {
@@ -40,7 +42,7 @@ impl DirtyBlock {
     pub(crate) fn data(&self) -> Option<&Buffer> {
         match self {
             Self::Data(data) => Some(data),
-            Self::Stored(_) | Self::Sealed(_) => None,
+            Self::Stored(_) | Self::Sealed(_) | Self::Redacted => None,
         }
     }
 
@@ -48,7 +50,7 @@ impl DirtyBlock {
     pub(crate) fn memory(&self) -> u64 {
         match self {
             Self::Data(data) => data.len() as u64,
-            Self::Stored(_) => REFERENCE_BYTES,
+            Self::Stored(_) | Self::Redacted => REFERENCE_BYTES,
             Self::Sealed(block) => block.stored.len() as u64,
         }
     }
@@ -59,7 +61,8 @@ impl DirtyBlock {
             (Self::Data(now), Self::Data(then)) => now.same_memory(then),
             (Self::Stored(now), Self::Stored(then)) => now == then,
             (Self::Sealed(now), Self::Sealed(then)) => now.stored.same_memory(&then.stored),
-            (Self::Data(_) | Self::Stored(_) | Self::Sealed(_), _) => false,
+            (Self::Redacted, Self::Redacted) => true,
+            (Self::Data(_) | Self::Stored(_) | Self::Sealed(_) | Self::Redacted, _) => false,
         }
     }
 }
@@ -134,7 +137,7 @@ pub(crate) enum Newest {
     Dirty(Buffer),
     /// In a stored block that this unsynced txg refers to.
     Stored(Box<BlockPointer>, Txg),
-    /// Unsynced, here, and sealed: it cannot be read.
+    /// Unsynced, and sealed or left out: it cannot be read.
     Sealed,
     /// A hole.
     Hole,
@@ -203,7 +206,7 @@ impl State {
                 Some(DirtyBlock::Stored(pointer)) => {
                     return Newest::Stored(pointer.clone(), slot.txg);
                 }
-                Some(DirtyBlock::Sealed(_)) => return Newest::Sealed,
+                Some(DirtyBlock::Sealed(_) | DirtyBlock::Redacted) => return Newest::Sealed,
                 None => {}
             }
             if slot.freed.contains(block) {

@@ -54,7 +54,7 @@ impl Object {
         let size = state.header.block_size() as u64;
         let bytes = |dirty: &DirtyBlock| match dirty {
             DirtyBlock::Data(_) => size,
-            DirtyBlock::Stored(_) => REFERENCE_BYTES,
+            DirtyBlock::Stored(_) | DirtyBlock::Redacted => REFERENCE_BYTES,
             DirtyBlock::Sealed(block) => block.stored.len() as u64,
         };
         state
@@ -216,6 +216,9 @@ impl Work {
             (None, DirtyBlock::Sealed(sealed)) => {
                 let write = (&sealed.stored, Some(sealed.form), None);
                 self.write_data(context, *block, write, previous)?
+            }
+            (None, DirtyBlock::Redacted) => {
+                BlockPointer::redacted(self.header.object_type, self.block_size(), context.txg)
             }
             (None, DirtyBlock::Stored(stored)) => self.refer(context, *block, stored, previous)?,
         };

@@ -231,6 +231,7 @@ impl Object {
             DirtyBlock::Data(data) => (true, data.len() as u64),
             DirtyBlock::Sealed(block) => (true, block.stored.len() as u64),
             DirtyBlock::Stored(_) => (false, size),
+            DirtyBlock::Redacted => (false, 0),
         };
         let Some(slot) = state.slot_mut(tx.txg()) else {
             return Ok(());
@@ -241,8 +242,8 @@ impl Object {
                 self.note_written(tx, state, block, len);
             }
             // What was a pointer is in memory now.
-            (Some(DirtyBlock::Stored(_)), true) => tx.dirtied(memory),
-            (Some(DirtyBlock::Stored(_)), false)
+            (Some(DirtyBlock::Stored(_) | DirtyBlock::Redacted), true) => tx.dirtied(memory),
+            (Some(DirtyBlock::Stored(_) | DirtyBlock::Redacted), false)
             | (Some(DirtyBlock::Data(_) | DirtyBlock::Sealed(_)), _) => {}
         }
         Ok(())

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use base::Guid;
 use dmu::Tx;
-use format::features::{self, Feature};
+use format::features::{self, Feature, REDACTED_DATASETS};
+use format::zap::Value;
 
 use super::Dataset;
 use crate::error::Result;
@@ -69,6 +71,12 @@ dataset_features! {
     RedactedDatasets = REDACTED_DATASETS,
 }
 
+/// What a dataset is counted for, to be given to another one.
+pub(crate) struct Counted {
+    features: Vec<DatasetFeature>,
+    redacted_by: Option<Vec<Guid>>,
+}
+
 impl Dataset {
     /// Notes that a block or object of this head uses a per-dataset feature; it is counted when
     /// the head is synced next.
@@ -104,6 +112,60 @@ impl Dataset {
         zap.add(tx, guid, 0)?;
         let services = &self.dsl.mos.services;
         Ok(services.change_references(tx, feature.feature(), 1)?)
+    }
+
+    /// What this dataset is counted for.
+    pub(crate) fn counted(&self) -> Result<Counted> {
+        Ok(Counted {
+            features: self.features()?,
+            redacted_by: self.redacted_by()?,
+        })
+    }
+
+    /// Counts this dataset for what another one is.
+    pub(crate) fn activate_all(&self, tx: &Tx, counted: &Counted) -> Result<()> {
+        for feature in &counted.features {
+            if *feature != DatasetFeature::RedactedDatasets {
+                self.activate(tx, *feature)?;
+            }
+        }
+        self.set_redacted_by(tx, counted.redacted_by.as_deref())
+    }
+
+    /// The guids of the snapshots by which this dataset is redacted: it lacks blocks that all of these changed. None of
+    /// one that is whole.
+    ///
+    /// # Errors
+    /// The keys beside the record cannot be read.
+    pub fn redacted_by(&self) -> Result<Option<Vec<Guid>>> {
+        let Some(zap) = self.extra()? else {
+            return Ok(None);
+        };
+        let value = zap.lookup_value(REDACTED_DATASETS.guid.as_bytes())?;
+        Ok(value.map(|value| value.to_words().into_iter().map(Guid).collect()))
+    }
+
+    /// Says by which snapshots this dataset is redacted; by none: it is whole.
+    pub(crate) fn set_redacted_by(&self, tx: &Tx, snapshots: Option<&[Guid]>) -> Result<()> {
+        let key = REDACTED_DATASETS.guid.as_bytes();
+        let was = self.redacted_by()?.is_some();
+        if !was && snapshots.is_none() {
+            return Ok(());
+        }
+        let zap = self.make_extra(tx)?;
+        if was {
+            zap.remove(tx, key)?;
+        }
+        if let Some(snapshots) = snapshots {
+            let words: Vec<u64> = snapshots.iter().map(|guid| guid.0).collect();
+            zap.add_value(tx, key, &Value::words(&words))?;
+        }
+        let delta = i64::from(snapshots.is_some()) - i64::from(was);
+        if delta != 0 {
+            let services = &self.dsl.mos.services;
+            services.change_references(tx, &REDACTED_DATASETS, delta)?;
+        }
+        Ok(())
     }
 
     /// Takes this dataset off the counts of all its features.

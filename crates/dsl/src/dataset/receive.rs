@@ -44,6 +44,8 @@ pub struct ResumeState {
     pub compressed: bool,
     /// The stream has encrypted blocks as they are stored.
     pub raw: bool,
+    /// The guids of the snapshots by which the bookmark is redacted that the stream begins at.
+    pub redacted_from: Option<Vec<Guid>>,
 }
 
 impl ResumeState {
@@ -65,6 +67,15 @@ impl ResumeState {
         let name = Value::string(&self.to_name);
         zap.update_value(tx, key::RESUME_TO_NAME.as_bytes(), &name)?;
         store_point(tx, zap, &self.point)?;
+        if let Some(guids) = self
+            .redacted_from
+            .as_ref()
+            .filter(|guids| !guids.is_empty())
+        {
+            let words: Vec<u64> = guids.iter().map(|guid| guid.0).collect();
+            let key = key::RESUME_REDACT_BOOKMARK_SNAPS.as_bytes();
+            zap.update_value(tx, key, &Value::words(&words))?;
+        }
         for (key, is_set) in self.marks() {
             if is_set {
                 zap.update(tx, key.as_bytes(), 1)?;
@@ -118,6 +129,9 @@ impl Dataset {
             embedded: word(key::RESUME_EMBEDDED)?.is_some(),
             compressed: word(key::RESUME_COMPRESSED)?.is_some(),
             raw: word(key::RESUME_RAW)?.is_some(),
+            redacted_from: zap
+                .lookup_value(key::RESUME_REDACT_BOOKMARK_SNAPS.as_bytes())?
+                .map(|value| value.to_words().into_iter().map(Guid).collect()),
         }))
     }
 
@@ -147,7 +161,7 @@ impl Dataset {
 
     /// The receive is complete: nothing is kept of how far it had come.
     pub(crate) fn forget_resume_state(&self, tx: &Tx) -> Result<()> {
-        const KEYS: [&str; 10] = [
+        const KEYS: [&str; 11] = [
             key::RESUME_FROM_GUID,
             key::RESUME_TO_GUID,
             key::RESUME_TO_NAME,
@@ -158,6 +172,7 @@ impl Dataset {
             key::RESUME_EMBEDDED,
             key::RESUME_COMPRESSED,
             key::RESUME_RAW,
+            key::RESUME_REDACT_BOOKMARK_SNAPS,
         ];
         let Some(zap) = self.extra()? else {
             return Ok(());

@@ -60,6 +60,7 @@ figures! {
     KeyIterations,
     EncryptionRoot,
     KeyStatus,
+    RedactSnapshots,
     SnapshotsChanged,
     CloneCount,
     Unique,

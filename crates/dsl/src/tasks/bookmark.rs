@@ -12,6 +12,7 @@ use crate::dataset::{Bookmark, Dataset};
 use crate::error::{DslError, Result};
 use crate::layer::{Dsl, parse};
 use crate::name::Target;
+use crate::redaction::RedactionList;
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
@@ -58,33 +59,38 @@ impl CreateBookmark {
                 other,
             });
         }
-        let phys = snapshot.phys()?;
-        let mut bookmark = BookmarkPhys {
-            guid: phys.guid,
-            creation_txg: phys.creation_txg,
-            creation_time: phys.creation_time,
-            ..BookmarkPhys::default()
-        };
-        if let Some(ivset) = snapshot.extra_word(key::IVSET_GUID)? {
-            bookmark.ivset_guid = ivset;
-        }
-        if dsl.services().is_enabled(&features::BOOKMARK_WRITTEN) {
-            bookmark.flags = BookmarkPhys::FLAG_FREED_VALID | BookmarkPhys::FLAG_SNAPSHOT_EXISTS;
-            bookmark.referenced_bytes = phys.referenced_bytes;
-            bookmark.compressed_bytes = phys.compressed_bytes;
-            bookmark.uncompressed_bytes = phys.uncompressed_bytes;
-            if let Some(next) = snapshot.next()? {
-                let dead = next.deadlist()?.sizes()?;
-                change(&mut bookmark.freed_before_next, dead.used);
-                change(&mut bookmark.compressed_freed_before_next, dead.compressed);
-                change(
-                    &mut bookmark.uncompressed_freed_before_next,
-                    dead.uncompressed,
-                );
-            }
-        }
-        Ok(bookmark)
+        of_snapshot(dsl, &snapshot)
     }
+}
+
+/// What a bookmark keeps of a snapshot.
+pub(super) fn of_snapshot(dsl: &Dsl, snapshot: &Arc<Dataset>) -> Result<BookmarkPhys> {
+    let phys = snapshot.phys()?;
+    let mut bookmark = BookmarkPhys {
+        guid: phys.guid,
+        creation_txg: phys.creation_txg,
+        creation_time: phys.creation_time,
+        ..BookmarkPhys::default()
+    };
+    if let Some(ivset) = snapshot.extra_word(key::IVSET_GUID)? {
+        bookmark.ivset_guid = ivset;
+    }
+    if dsl.services().is_enabled(&features::BOOKMARK_WRITTEN) {
+        bookmark.flags = BookmarkPhys::FLAG_FREED_VALID | BookmarkPhys::FLAG_SNAPSHOT_EXISTS;
+        bookmark.referenced_bytes = phys.referenced_bytes;
+        bookmark.compressed_bytes = phys.compressed_bytes;
+        bookmark.uncompressed_bytes = phys.uncompressed_bytes;
+        if let Some(next) = snapshot.next()? {
+            let dead = next.deadlist()?.sizes()?;
+            change(&mut bookmark.freed_before_next, dead.used);
+            change(&mut bookmark.compressed_freed_before_next, dead.compressed);
+            change(
+                &mut bookmark.uncompressed_freed_before_next,
+                dead.uncompressed,
+            );
+        }
+    }
+    Ok(bookmark)
 }
 
 impl Task for CreateBookmark {
@@ -110,20 +116,11 @@ impl Task for CreateBookmark {
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let (dsl, tx) = (context.dsl, context.tx);
+        let dsl = context.dsl;
         let (path, short) = bookmark_parts(&self.name)?;
         let head = dsl.head(path)?;
         let phys = self.source_phys(dsl, &head)?;
-        let services = &dsl.mos.services;
-        let zap = zap_of(context, &head)?;
-        let second_form = is_second_form(dsl, &phys);
-        if second_form {
-            services.change_references(tx, &features::BOOKMARK_V2, 1)?;
-        }
-        if phys.counts_freed() {
-            services.change_references(tx, &features::BOOKMARK_WRITTEN, 1)?;
-        }
-        zap.add_value(tx, short.as_bytes(), &value(&phys, second_form))?;
+        add(context, &head, short, &phys)?;
         context.record(&HistoryEvent {
             name: "bookmark",
             dataset: path,
@@ -134,6 +131,26 @@ impl Task for CreateBookmark {
             ),
         })
     }
+}
+
+/// Adds a bookmark to those of a head, and counts it.
+pub(super) fn add(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    short: &str,
+    phys: &BookmarkPhys,
+) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let services = &dsl.mos.services;
+    let zap = zap_of(context, head)?;
+    let second_form = is_second_form(dsl, phys);
+    if second_form {
+        services.change_references(tx, &features::BOOKMARK_V2, 1)?;
+    }
+    if phys.counts_freed() {
+        services.change_references(tx, &features::BOOKMARK_WRITTEN, 1)?;
+    }
+    Ok(zap.add_value(tx, short.as_bytes(), &value(phys, second_form))?)
 }
 
 /// The ZAP of a head's bookmarks, made when it is not there.
@@ -186,8 +203,7 @@ pub(super) fn uncount(dsl: &Dsl, tx: &Tx, bookmark: &Bookmark) -> Result<()> {
         services.change_references(tx, &features::BOOKMARK_WRITTEN, -1)?;
     }
     if bookmark.phys.redaction.0 != 0 {
-        services.change_references(tx, &features::REDACTION_BOOKMARKS, -1)?;
-        dsl.mos.free(tx, bookmark.phys.redaction)?;
+        RedactionList::open(dsl, bookmark.phys.redaction)?.free(dsl, tx)?;
     }
     Ok(())
 }

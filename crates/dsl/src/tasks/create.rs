@@ -247,9 +247,7 @@ pub(super) fn create_clone(
     let directory = create_directory(dsl, tx, parent.id(), component)?;
     directory.share_key_record(tx, &origin.directory())?;
     let dataset = create_head(dsl, tx, &directory, Some(origin))?;
-    for feature in origin.features()? {
-        dataset.activate(tx, feature)?;
-    }
+    dataset.activate_all(tx, &origin.counted()?)?;
     if dsl.services().is_enabled(&features::LIVELIST) {
         livelist::create(&directory, tx)?;
     }

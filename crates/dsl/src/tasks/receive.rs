@@ -9,8 +9,8 @@ use std::sync::Arc;
 use base::{Guid, ObjectSetId};
 use crypto::{KeyMaterial, StoredKeys};
 use dmu::{ObjectSet, SealedShape};
+use format::ObjectSetKind;
 use format::dsl::{DatasetPhys, key};
-use format::{ObjectSetKind, features};
 
 use super::create::{check_new, clear_intent_log, create_clone, fill, settle};
 use super::destroy::{destroy_head, destroy_snapshot, end_intent_log};
@@ -25,6 +25,7 @@ use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::property::dataset::KEYLOCATION;
 use crate::property::{PropertyValue, set_local};
+use crate::redaction::{is_same_set, is_subset};
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::task::{Task, TaskContext};
 
@@ -74,6 +75,42 @@ pub struct BeginReceive {
     pub resumable: Option<ResumeState>,
     /// The blocks come as they are encrypted.
     pub sealed: Option<SealedStream>,
+    /// What the stream leaves out.
+    pub redaction: StreamRedaction,
+}
+
+/// What a stream says of blocks that it leaves out, and of those that the receiver may lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamRedaction {
+    /// The snapshot that it is of.
+    pub to_guid: Guid,
+    /// The guids of the snapshots by which it is redacted; none: it is whole.
+    pub by: Option<Vec<Guid>>,
+    /// The guids of those by which what it begins at was redacted, if known: it has all that was left out there.
+    pub from: Option<Vec<Guid>>,
+}
+
+impl StreamRedaction {
+    /// Whether what a dataset lacks is in the stream, or may be missing still.
+    fn fits(&self, source: &Dataset) -> Result<bool> {
+        let Some(lacks) = source.redacted_by()? else {
+            return Ok(true);
+        };
+        Ok(match (&self.from, &self.by) {
+            (Some(from), _) => is_subset(from, &lacks),
+            (None, Some(by)) => is_subset(by, &lacks),
+            (None, None) => lacks.contains(&self.to_guid),
+        })
+    }
+
+    fn check(&self, source: &Dataset, path: &str) -> Result<()> {
+        if self.fits(source)? {
+            return Ok(());
+        }
+        Err(DslError::OtherRedaction {
+            name: path.to_owned(),
+        })
+    }
 }
 
 impl Task for BeginReceive {
@@ -106,6 +143,8 @@ impl Task for BeginReceive {
         for feature in &self.features {
             receiving.activate(tx, *feature)?;
         }
+        // What is redacted by nothing has all that a clone of a redacted snapshot lacks.
+        receiving.set_redacted_by(tx, self.redaction.by.as_deref())?;
         if let Some(state) = &self.resumable {
             state.store(tx, &receiving.make_extra(tx)?)?;
         }
@@ -160,6 +199,7 @@ impl BeginReceive {
             });
         }
         self.check_vectors(&source)?;
+        self.redaction.check(&source, &self.path)?;
         source.check_root()?;
         if !self.force {
             check_unmodified(head, &source)?;
@@ -246,6 +286,9 @@ impl BeginReceive {
         }
         self.check_keys(&found, origin)?;
         self.check_vectors(&found)?;
+        if self.from_guid.0 != 0 {
+            self.redaction.check(&found, &self.path)?;
+        }
         if found.phys()?.creation_txg >= context.tx.txg() {
             return Err(DslError::Again {
                 name: origin.clone(),
@@ -354,6 +397,8 @@ pub struct ResumeReceive {
     pub at: (u64, u64),
     /// The blocks come as they are encrypted.
     pub sealed: Option<SealedStream>,
+    /// The guids of the snapshots by which the stream is redacted; none: it is whole.
+    pub redacted_by: Option<Vec<Guid>>,
 }
 
 impl Task for ResumeReceive {
@@ -371,6 +416,12 @@ impl Task for ResumeReceive {
         let state = receiving.resume_state()?.ok_or_else(not_resumable)?;
         let ResumePoint { object, offset, .. } = state.point;
         let is_same = state.to_guid == self.to_guid && state.from_guid == self.from_guid;
+        let is_redacted_alike = match (receiving.redacted_by()?, &self.redacted_by) {
+            (None, None) => true,
+            (Some(here), Some(there)) => is_same_set(&here, there),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let is_same = is_same && is_redacted_alike;
         if !is_same || (object, offset) != self.at || state.raw != self.sealed.is_some() {
             return Err(not_resumable());
         }
@@ -671,12 +722,6 @@ fn refuse_unmaintained(dataset: &Dataset, name: &str) -> Result<()> {
             what,
         })
     };
-    if dataset
-        .extra_word(features::REDACTED_DATASETS.guid)?
-        .is_some()
-    {
-        return refuse("redacted data");
-    }
     if dataset.deadlist()?.is_legacy() {
         return refuse("a deadlist of an old pool version");
     }

@@ -144,15 +144,11 @@ fn charge_reservation(tx: &Tx, head: &Dataset, by: i64) -> Result<()> {
 }
 
 fn exchange(tx: &Tx, clone: &Dataset, head: &Dataset) -> Result<()> {
-    let features = (clone.features()?, head.features()?);
+    let counted = (clone.counted()?, head.counted()?);
     clone.deactivate_all(tx)?;
     head.deactivate_all(tx)?;
-    for feature in features.0 {
-        head.activate(tx, feature)?;
-    }
-    for feature in features.1 {
-        clone.activate(tx, feature)?;
-    }
+    head.activate_all(tx, &counted.0)?;
+    clone.activate_all(tx, &counted.1)?;
     let (theirs, mine) = (clone.phys()?, head.phys()?);
     let put = |target: &Dataset, from: &format::dsl::DatasetPhys| {
         target.change(tx, |phys| {

@@ -174,9 +174,7 @@ pub(crate) fn take(
 
 /// What a snapshot has of its head beside the record.
 fn inherit(dsl: &Dsl, tx: &Tx, head: &Dataset, snapshot: &Dataset) -> Result<()> {
-    for feature in head.features()? {
-        snapshot.activate(tx, feature)?;
-    }
+    snapshot.activate_all(tx, &head.counted()?)?;
     super::remapped::pass_on(tx, head, snapshot)?;
     if head.is_encrypted()? {
         name_vectors(dsl, tx, snapshot)?;

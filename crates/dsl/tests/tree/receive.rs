@@ -2,7 +2,7 @@
 
 use base::Guid;
 use format::ObjectSetKind;
-use millpond_dsl::tasks::{BeginReceive, EndReceive, ResumeReceive};
+use millpond_dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, StreamRedaction};
 use millpond_dsl::{Dataset, DslError, ResumePoint, ResumeState};
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub(crate) fn begin(path: &str, from_guid: Guid) -> BeginReceive {
         unencrypted: false,
         resumable: None,
         sealed: None,
+        redaction: StreamRedaction::default(),
     }
 }
 
@@ -226,6 +227,7 @@ fn state(from_guid: Guid) -> ResumeState {
         embedded: false,
         compressed: true,
         raw: false,
+        redacted_from: None,
     }
 }
 
@@ -269,6 +271,7 @@ fn an_interrupted_receive_goes_on_where_it_was() {
         from_guid: one,
         at,
         sealed: None,
+        redacted_by: None,
     };
     assert!(matches!(
         harness.run(resume((5, 0))),

@@ -109,12 +109,12 @@ table! {
         "com.delphix:redaction_bookmarks",
         "Support for bookmarks which store redaction lists for zfs redacted send/recv.",
     )
-        .depends_on(&[&BOOKMARK_V2, &EXTENSIBLE_DATASET, &BOOKMARKS]).support(Support::ReadOnly);
+        .depends_on(&[&BOOKMARK_V2, &EXTENSIBLE_DATASET, &BOOKMARKS]);
     REDACTED_DATASETS: feature(
         "com.delphix:redacted_datasets",
         "Support for redacted datasets, produced by receiving a redacted zfs send stream.",
     )
-        .per_dataset().depends_on(&[&EXTENSIBLE_DATASET]).support(Support::ReadOnly);
+        .per_dataset().depends_on(&[&EXTENSIBLE_DATASET]);
     BOOKMARK_WRITTEN: feature(
         "com.delphix:bookmark_written",
         "Additional accounting, enabling the written#<bookmark> property (space written since \

@@ -22,10 +22,15 @@ pub(super) const COMMAND: Command = Command {
     forms: &[
         "filesystem|volume|snapshot",
         "-d|-e filesystem",
+        "-c [-nv] filesystem|snapshot",
         "-A filesystem|volume",
     ],
     flags: &[
         switch("A", "discard the state that an interrupted receive -s left"),
+        switch(
+            "c",
+            "corrective: write what cannot be read of a snapshot that is there again from its stream",
+        ),
         switch(
             "d",
             "below the given file system, under the sent name without its pool",
@@ -71,6 +76,9 @@ fn receive(call: &Invocation) -> Outcome {
     };
     if call.has("A") {
         return abort(call, target);
+    }
+    if call.has("c") && (has_values(call) || ["F", "h", "s"].iter().any(|flag| call.has(flag))) {
+        return Err(usage("-c goes with none of -F, -h, -o, -s and -x"));
     }
     let request = request(call, target)?;
     if std::io::stdin().is_terminal() {
@@ -135,6 +143,7 @@ fn request(call: &Invocation, target: &str) -> Result<ReceiveRequest, Stop> {
         unmounted: call.has("u"),
         resumable: call.has("s"),
         skip_holds: call.has("h"),
+        corrective: call.has("c"),
         command: call.line.clone(),
     })
 }
@@ -175,11 +184,15 @@ fn excluded(call: &Invocation, properties: &Assignments) -> Result<Vec<String>, 
     Ok(found)
 }
 
+/// Whether properties are set or left out.
+fn has_values(call: &Invocation) -> bool {
+    call.values("o").next().is_some() || call.values("x").next().is_some()
+}
+
 /// Destroys what a receive that broke off has left.
 fn abort(call: &Invocation, target: &str) -> Outcome {
-    let others = ["d", "e", "F", "h", "M", "n", "s", "u", "v"];
-    let has_values = call.values("o").next().is_some() || call.values("x").next().is_some();
-    if has_values || others.iter().any(|flag| call.has(flag)) {
+    let others = ["c", "d", "e", "F", "h", "M", "n", "s", "u", "v"];
+    if has_values(call) || others.iter().any(|flag| call.has(flag)) {
         return Err(usage("-A goes with no other flag"));
     }
     admin::check_dataset(target).map_err(|error| {

@@ -53,6 +53,12 @@ pub(super) const COMMAND: Command = Command {
         )
         .or("raw"),
         switch("D", "ignored: there are no deduplicated streams any more").or("dedup"),
+        option(
+            "d",
+            "redaction_bookmark",
+            "leave out the blocks that this bookmark of 'zfs redact' lists",
+        )
+        .or("redact"),
         switch("n", "send nothing").or("dryrun"),
         switch("v", "show what is sent, with its size").or("verbose"),
         switch("P", "the same, for programs").or("parsable"),
@@ -118,10 +124,12 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         backup: call.has("b"),
         excluded: excluded(call),
         skip_missing: call.has("s"),
+        redact: call.value("d").map(str::to_owned),
         ..SendRequest::default()
     };
     if let Some(token) = call.value("t") {
-        if !call.operands().is_empty() || call.has("i") || call.has("I") {
+        let has_source = call.has("i") || call.has("I") || call.has("d");
+        if !call.operands().is_empty() || has_source {
             return Err(usage("invalid flags combined with -t"));
         }
         request.token = Some(token.to_owned());
@@ -131,10 +139,15 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         return Err(usage("missing snapshot argument"));
     };
     let (step, all) = (call.value("i"), call.value("I"));
+    let in_package = request.replicate || request.properties || request.holds || request.backup;
+    if request.redact.is_some() && (in_package || all.is_some() || request.raw) {
+        return Err(usage(
+            "--redact goes with none of -R, -I, -p, -b, -h and -w",
+        ));
+    }
     if step.is_some() && all.is_some() {
         return Err(usage("-i and -I exclude each other"));
     }
-    let in_package = request.replicate || request.properties || request.holds || request.backup;
     if !in_package {
         check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
     } else {

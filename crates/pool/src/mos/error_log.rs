@@ -26,6 +26,8 @@ struct Pending {
     scanning: bool,
     last: BTreeSet<DataError>,
     scrub: BTreeSet<DataError>,
+    /// What was written again and can be read: it goes from both tables.
+    healed: BTreeSet<DataError>,
 }
 
 /// What was met since the last txg.
@@ -63,9 +65,28 @@ impl ErrorLog {
         })
     }
 
+    fn take_healed(&self) -> BTreeSet<DataError> {
+        std::mem::take(&mut self.pending.lock().healed)
+    }
+
     fn pending(&self) -> BTreeSet<DataError> {
         let pending = self.pending.lock();
         pending.last.union(&pending.scrub).copied().collect()
+    }
+
+    fn healed(&self) -> BTreeSet<DataError> {
+        self.pending.lock().healed.clone()
+    }
+
+    /// A block can be read again: it is no error any more, in whatever dataset it was met that `is_same` knows.
+    pub(crate) fn note_healed(&self, block: &DataError, is_same: impl Fn(&DataError) -> bool) {
+        let mut pending = self.pending.lock();
+        pending.last.retain(|error| !is_same(error));
+        pending.scrub.retain(|error| !is_same(error));
+        // Of what is left out the next scrub finds that it can be read.
+        if pending.healed.len() < tunables::ERRORS_PENDING_MAX.count() {
+            pending.healed.insert(*block);
+        }
     }
 }
 

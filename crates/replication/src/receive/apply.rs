@@ -8,7 +8,8 @@ use dmu::{DmuError, Object, ObjectSet, Reservation, Tx, tunables};
 use dsl::{Dataset, HeadAdmission, ResumePoint};
 use format::ObjectType;
 use format::stream::{
-    FreeObjectsRecord, FreeRecord, SPILL_UNMODIFIED, SpillRecord, WriteEmbeddedRecord, WriteRecord,
+    FreeObjectsRecord, FreeRecord, RedactRecord, SPILL_UNMODIFIED, SpillRecord,
+    WriteEmbeddedRecord, WriteRecord,
 };
 use stream::Record;
 use sys::Buffer;
@@ -20,6 +21,11 @@ use super::{Incoming, Piece, ReceiveError};
 pub(super) const BLOCK_MAX: u64 = 16 << 20;
 /// Bytes of a pointer's contents, at most.
 const EMBEDDED_MAX: u32 = 112;
+/// Blocks that are left out by one record, at most, and with one transaction.
+const REDACTED_BLOCKS_MAX: u64 = 1 << 31;
+const REDACTED_PIECE: u64 = 1024;
+/// What each of them takes in the block above it.
+const POINTER_BYTES: u64 = 128;
 /// Kinds of embedded contents.
 const EMBEDDED_KINDS: u8 = 3;
 
@@ -36,6 +42,8 @@ pub struct Substream {
     pub is_resumable: bool,
     /// Its blocks are as they are encrypted.
     pub is_sealed: bool,
+    /// It leaves blocks out.
+    pub is_redacted: bool,
 }
 
 /// What was received.
@@ -139,7 +147,7 @@ impl Applier<'_> {
                 return Err(ReceiveError::Invalid("a block by reference"));
             }
             Record::ObjectRange(record) => self.object_range(record)?,
-            Record::Redact(_) => return Err(ReceiveError::Invalid("a redacted range")),
+            Record::Redact(record) => self.redact(record)?,
         }
         Ok(None)
     }
@@ -207,17 +215,7 @@ impl Applier<'_> {
             return Err(ReceiveError::Invalid("an embedded block in a raw stream"));
         }
         let object = self.known(record.object)?;
-        let size = u64::from(record.logical_size);
-        let is_valid = record.physical_size <= EMBEDDED_MAX
-            && record.embedded_kind < EMBEDDED_KINDS
-            && (1..=BLOCK_MAX).contains(&size)
-            && record.offset.checked_add(size).is_some();
-        let stored = usize::try_from(record.physical_size)
-            .ok()
-            .and_then(|stored| payload.get(..stored))
-            .filter(|_| is_valid)
-            .ok_or(ReceiveError::Invalid("a block of no valid size"))?;
-        let mut data = decompressed(record.compression, stored.to_vec(), size)?;
+        let mut data = embedded_contents(record, payload)?;
         if record.offset == spill_offset(record.length) {
             self.swap(object.info().bonus_type, &mut data);
             return self.set_spill(&object, &data);
@@ -299,6 +297,38 @@ impl Applier<'_> {
         self.cut(&object, record.offset, end)?;
         if self.substream.is_sealed {
             self.keep_length(&object)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks that were left out.
+    fn redact(&mut self, record: &RedactRecord) -> Result<()> {
+        let substream = &self.substream;
+        if !substream.is_redacted || substream.is_sealed {
+            return Err(ReceiveError::Invalid("a redacted range"));
+        }
+        let object = self.known(record.object)?;
+        let size = u64::from(object.block_size());
+        let count = record.length / size;
+        let is_valid = record.offset.is_multiple_of(size)
+            && record.length.is_multiple_of(size)
+            && count <= REDACTED_BLOCKS_MAX
+            && record.offset.checked_add(record.length).is_some();
+        if !is_valid {
+            return Err(ReceiveError::Invalid("a redacted range of no blocks"));
+        }
+        let mut first = record.offset / size;
+        let end = first + count;
+        while first < end {
+            let piece = (end - first).min(REDACTED_PIECE);
+            let tx = self.begin(Reservation {
+                write_bytes: piece * POINTER_BYTES,
+                block_bytes: object.block_size(),
+                objects: 1,
+                ..Reservation::default()
+            })?;
+            object.redact(&tx, first, piece)?;
+            first += piece;
         }
         Ok(())
     }
@@ -397,7 +427,7 @@ impl Applier<'_> {
 
 /// Where OpenZFS says that a spill block of this size is written that is embedded in its pointer: at the offset of the
 /// block with the number of spill blocks.
-const fn spill_offset(size: u64) -> u64 {
+pub(super) const fn spill_offset(size: u64) -> u64 {
     const SPILL_BLOCK: u64 = u64::MAX - 1;
     SPILL_BLOCK.wrapping_mul(size)
 }
@@ -411,8 +441,23 @@ pub(super) fn object_type(number: u32) -> Result<ObjectType> {
         .ok_or(ReceiveError::Invalid("no such type of objects"))
 }
 
+/// What a block has that lies in its pointer.
+pub(super) fn embedded_contents(record: &WriteEmbeddedRecord, payload: &[u8]) -> Result<Vec<u8>> {
+    let size = u64::from(record.logical_size);
+    let is_valid = record.physical_size <= EMBEDDED_MAX
+        && record.embedded_kind < EMBEDDED_KINDS
+        && (1..=BLOCK_MAX).contains(&size)
+        && record.offset.checked_add(size).is_some();
+    let stored = usize::try_from(record.physical_size)
+        .ok()
+        .and_then(|stored| payload.get(..stored))
+        .filter(|_| is_valid)
+        .ok_or(ReceiveError::Invalid("a block of no valid size"))?;
+    decompressed(record.compression, stored.to_vec(), size)
+}
+
 /// The bytes of a block that may be compressed.
-fn decompressed(number: u8, payload: Vec<u8>, size: u64) -> Result<Vec<u8>> {
+pub(super) fn decompressed(number: u8, payload: Vec<u8>, size: u64) -> Result<Vec<u8>> {
     let invalid = ReceiveError::Invalid;
     let size = usize::try_from(size).map_err(|_| invalid("a block of no valid size"))?;
     if number == 0 {

@@ -5,6 +5,8 @@ use dsl::DslError;
 use stream::StreamError;
 use txg::TxgError;
 
+use crate::blocks::FindError;
+
 /// Why a stream cannot be received.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
@@ -23,6 +25,9 @@ pub enum ReceiveError {
     /// The engine ended.
     #[error(transparent)]
     Engine(#[from] TxgError),
+    /// The blocks of a snapshot that is healed.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// The stream makes use of what nobody knows.
     #[error("stream has unsupported feature")]
     UnknownFeature,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use base::Guid;
 use crypto::{KeyFormat, KeyMaterial, StoredKeys, WrappedKeys};
 use dmu::SealedShape;
-use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, SealedStream};
+use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, SealedStream, StreamRedaction};
 use dsl::{Dataset, DatasetFeature, Dsl, ResumePoint, ResumeState};
 use format::features::{
     EMBEDDED_DATA, ENCRYPTION, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME,
-    LZ4_COMPRESS, ZSTD_COMPRESS,
+    LZ4_COMPRESS, REDACTED_DATASETS, ZSTD_COMPRESS,
 };
+use format::nvlist::Value;
+use format::redaction::SNAPSHOTS_MAX;
 use format::stream::{
     BeginRecord, FLAG_CASE_INSENSITIVE, FLAG_CLONE, FLAG_FREE_RECORDS, FLAG_SPILL_BLOCK,
 };
@@ -41,6 +43,8 @@ pub struct Head {
     pub resumes_at: Option<(u64, u64)>,
     /// What it says of its keys, if its blocks are as they are encrypted.
     pub sealed: Option<SealedStream>,
+    /// What it leaves out.
+    pub redaction: StreamRedaction,
     flags: u32,
 }
 
@@ -71,9 +75,6 @@ impl Head {
         if features.unknown() != Features::NONE || features.has(Features::DEDUP) {
             return Err(ReceiveError::UnknownFeature);
         }
-        if features.has(Features::REDACTED) {
-            return Err(ReceiveError::Unsupported("redacted data"));
-        }
         let name = std::str::from_utf8(begin_name(begin)).ok();
         let name = name.and_then(|name| name.split_once('@'));
         let Some((dataset, snapshot)) = name else {
@@ -100,6 +101,7 @@ impl Head {
             kind,
             features,
             resumes_at,
+            redaction: redaction(begin, features, list.as_ref())?,
             sealed: features
                 .has(Features::RAW)
                 .then(|| sealed(begin, features, list.as_ref()))
@@ -131,7 +133,7 @@ impl Head {
     /// # Errors
     /// The pool has to be upgraded first.
     pub fn check_features(&self, dsl: &Dsl) -> Result<(), ReceiveError> {
-        let needed: [(Features, &Feature); 8] = [
+        let needed: [(Features, &Feature); 9] = [
             (Features::EMBED_DATA, &EMBEDDED_DATA),
             (Features::LZ4, &LZ4_COMPRESS),
             (Features::LARGE_BLOCKS, &LARGE_BLOCKS),
@@ -140,6 +142,7 @@ impl Head {
             (Features::LONG_NAME, &LONGNAME),
             (Features::LARGE_MICROZAP, &LARGE_MICROZAP),
             (Features::RAW, &ENCRYPTION),
+            (Features::REDACTED, &REDACTED_DATASETS),
         ];
         let services = &dsl.mos().services;
         for (feature, of_pool) in needed {
@@ -174,6 +177,7 @@ impl Head {
             unencrypted: place.unencrypted,
             resumable: place.resumable.then(|| self.state()),
             sealed: self.sealed,
+            redaction: self.redaction.clone(),
         }
     }
 
@@ -186,6 +190,7 @@ impl Head {
             from_guid: self.from_guid,
             at,
             sealed: self.sealed,
+            redacted_by: self.redaction.by.clone(),
         }
     }
 
@@ -204,13 +209,14 @@ impl Head {
 
     /// What the writing of it depends on.
     #[must_use]
-    pub const fn substream(&self, place: &Place) -> Substream {
+    pub fn substream(&self, place: &Place) -> Substream {
         Substream {
             is_full: self.is_full(),
             is_full_over_clone: self.is_full() && place.origin.is_some(),
             says_spill: self.flags & FLAG_SPILL_BLOCK != 0,
             is_resumable: place.resumable || self.resumes_at.is_some(),
             is_sealed: self.sealed.is_some(),
+            is_redacted: self.redaction.by.is_some(),
         }
     }
 
@@ -234,8 +240,34 @@ impl Head {
             embedded: self.features.has(Features::EMBED_DATA),
             compressed: self.features.has(Features::COMPRESSED),
             raw: self.features.has(Features::RAW),
+            redacted_from: self.redaction.from.clone(),
         }
     }
+}
+
+/// What the head of a stream says of what it leaves out.
+fn redaction(
+    begin: &BeginRecord,
+    features: Features,
+    list: Option<&NvList>,
+) -> Result<StreamRedaction, ReceiveError> {
+    let guids = |name: &str| match list.and_then(|list| list.get(name)) {
+        Some(Value::Uint64Array(words)) if words.len() <= SNAPSHOTS_MAX => {
+            Some(words.iter().copied().map(Guid).collect::<Vec<_>>())
+        }
+        Some(_) | None => None,
+    };
+    let by = guids("redact_snaps").filter(|guids| !guids.is_empty());
+    if features.has(Features::REDACTED) && by.is_none() {
+        return Err(ReceiveError::Invalid(
+            "a redacted stream that does not say by which snapshots",
+        ));
+    }
+    Ok(StreamRedaction {
+        to_guid: begin.to_guid,
+        by,
+        from: guids("redact_from_snaps"),
+    })
 }
 
 /// What the head of a raw stream says of its keys.

@@ -7,6 +7,7 @@ use dmu::Zap;
 use dsl::DatasetFeature;
 use format::dsl::DatasetPhys;
 use format::features::{EMBEDDED_DATA, LZ4_COMPRESS};
+use format::nvlist::Value;
 use format::stream::{
     BeginRecord, FLAG_CASE_INSENSITIVE, FLAG_CLONE, FLAG_FREE_RECORDS, FLAG_SPILL_BLOCK, MAGIC,
 };
@@ -112,12 +113,7 @@ fn raw_head(pool: &Arc<Pool>, job: &SendJob) -> Result<(NvList, ObjectSetKind, u
 pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError> {
     let dataset = &job.dataset;
     let phys = dataset.phys()?;
-    if dataset
-        .features()?
-        .contains(&DatasetFeature::RedactedDatasets)
-    {
-        return Err(SendError::Redacted);
-    }
+    let redacted_by = redacted_by(job)?;
     let (keys, kind, version) = if job.options.raw && dataset.is_encrypted()? {
         let (keys, kind, version) = raw_head(pool, job)?;
         (Some(keys), kind, version)
@@ -125,7 +121,10 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
         let objects = dataset.object_set()?;
         (None, objects.kind(), version(&objects)?)
     };
-    let form = form(pool, job, version)?;
+    let mut form = form(pool, job, version)?;
+    form.features = form
+        .features
+        .with_if(Features::REDACTED, redacted_by.is_some());
     let flag = |flag: u32, is_set: bool| if is_set { flag } else { 0 };
     let record = BeginRecord {
         payload_length: 0,
@@ -149,11 +148,45 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
         list.set("resume_object", object.0);
         list.set("resume_offset", offset);
     }
+    if let Some(guids) = &redacted_by {
+        list.set("redact_snaps", words(guids));
+    }
+    if let Some(guids) = &redacted_from(job) {
+        list.set("redact_from_snaps", words(guids));
+    }
     if let Some(keys) = keys {
         list.set("crypt_keydata", keys);
     }
     let list = (!list.is_empty()).then_some(list);
     Ok(Begun { record, list, form })
+}
+
+/// The snapshots by which a stream is redacted; none: it is whole.
+fn redacted_by(job: &SendJob) -> Result<Option<Vec<Guid>>, SendError> {
+    let own = job.dataset.redacted_by()?;
+    let left_out = job.redaction.left_out.as_ref();
+    let has_any = own.is_some() || left_out.is_some() || redacted_from(job).is_some();
+    let is_raw = job.options.raw && job.dataset.is_encrypted()?;
+    if has_any && is_raw {
+        // What proves the blocks above would not fit what is there.
+        return Err(SendError::RawRedacted);
+    }
+    match (own, left_out) {
+        (Some(_), Some(_)) => Err(SendError::Redacted),
+        (Some(own), None) => Ok(Some(own)),
+        (None, left_out) => Ok(left_out.map(|list| list.snapshots().to_vec())),
+    }
+}
+
+/// The snapshots by which what the stream starts from is redacted.
+fn redacted_from(job: &SendJob) -> Option<Vec<Guid>> {
+    let list = job.redaction.sent_again.as_ref();
+    let list = list.map(|list| list.snapshots().to_vec());
+    list.or_else(|| job.redaction.from.clone())
+}
+
+fn words(guids: &[Guid]) -> Value {
+    Value::Uint64Array(guids.iter().map(|guid| guid.0).collect())
 }
 
 /// The version of a file system; 0 of anything else.

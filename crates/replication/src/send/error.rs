@@ -32,7 +32,10 @@ pub enum SendError {
     /// A block that a machine of the other byte order encrypted.
     #[error("blocks that a machine of the other byte order encrypted cannot be sent raw")]
     OtherOrder,
-    /// Parts of the dataset are missing.
-    #[error("the dataset is redacted")]
+    /// Parts of the dataset are missing, and others are to be.
+    #[error("the dataset is redacted, and cannot be redacted further")]
     Redacted,
+    /// What is left out would be missed by what proves the rest.
+    #[error("raw streams of encrypted datasets cannot be redacted")]
+    RawRedacted,
 }

@@ -1,7 +1,7 @@
-//! Joins what is free: neighbours become one record.
+//! Joins what is free, or left out: neighbours become one record.
 
 use base::ObjectId;
-use format::stream::{FreeObjectsRecord, FreeRecord};
+use format::stream::{FreeObjectsRecord, FreeRecord, RedactRecord};
 use stream::Record;
 
 /// The record that may still grow.
@@ -39,6 +39,15 @@ fn join(last: &Record, next: &Record) -> Option<Record> {
         let end = last.offset.checked_add(last.length)?;
         return (end == next.offset && last.object == next.object).then(|| {
             Record::Free(FreeRecord {
+                length: last.length.saturating_add(next.length),
+                ..last.clone()
+            })
+        });
+    }
+    if let (Record::Redact(last), Record::Redact(next)) = (last, next) {
+        let end = last.offset.checked_add(last.length)?;
+        return (end == next.offset && last.object == next.object).then(|| {
+            Record::Redact(RedactRecord {
                 length: last.length.saturating_add(next.length),
                 ..last.clone()
             })

@@ -3,6 +3,7 @@
 //! A tree that is not younger than the txg is not entered. In a block of dnodes that is younger all objects are told,
 //! also those that did not change, and which are not there.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use format::block_pointer::{EMBEDDED_PAYLOAD_MAX, EmbeddedKind};
 use format::dnode::{BLOCK_POINTER_SIZE, SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
 use format::record::get_at;
 use format::stream::{
-    BlockKey, FreeObjectsRecord, FreeRecord, OBJECT_HAS_SPILL, ObjectRecord, SPILL_UNMODIFIED,
-    SpillRecord, WRITE_DEDUP_CHECKSUM, WriteEmbeddedRecord, WriteRecord,
+    BlockKey, FreeObjectsRecord, FreeRecord, OBJECT_HAS_SPILL, ObjectRecord, RedactRecord,
+    SPILL_UNMODIFIED, SpillRecord, WRITE_DEDUP_CHECKSUM, WriteEmbeddedRecord, WriteRecord,
 };
 use format::{BlockPointer, DnodePhys, ObjectType};
 use pipeline::ReadRequest;
@@ -24,6 +25,7 @@ use sys::Buffer;
 use super::begin::{Form, SMALL_BLOCK_MAX};
 use super::window::{Contents, Window};
 use super::{SendError, raw};
+use crate::redaction::Cursor;
 
 /// The slots of a block of dnodes, to count with.
 const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
@@ -48,6 +50,10 @@ pub(super) struct Walk<'a> {
     pub(super) form: Form,
     /// Where an earlier stream was cut off.
     pub(super) resume: Option<(ObjectId, u64)>,
+    /// The blocks that are left out.
+    pub(super) left_out: RefCell<Option<Cursor>>,
+    /// The blocks that were left out of the stream before, and are sent though they did not change since.
+    pub(super) sent_again: RefCell<Option<Cursor>>,
 }
 
 /// A tree of blocks, as a dnode has it.
@@ -97,7 +103,8 @@ impl Walk<'_> {
         window: &mut Window<'_, W>,
     ) -> Result<(), SendError> {
         let root = dataset.phys()?.block_pointer;
-        if root.is_hole() || root.birth() <= self.from {
+        let is_old = root.birth() <= self.from && self.sent_again.borrow().is_none();
+        if root.is_hole() || is_old {
             return Ok(());
         }
         let Some(root) = dataset.root()? else {
@@ -167,8 +174,11 @@ impl Walk<'_> {
         let (first, count) = tree.span(level, index);
         let last = first.saturating_add(count.saturating_sub(1));
         let resumes_behind = |(object, _): (ObjectId, u64)| object.0 / PER_BLOCK > last;
-        if !self.is_news(pointer) || self.resume.is_some_and(resumes_behind) {
+        if self.resume.is_some_and(resumes_behind) {
             return Ok(());
+        }
+        if !self.is_news(pointer) {
+            return self.old_dnodes(tree, pointer, (level, index), window);
         }
         if pointer.is_hole() {
             // Not beyond the last block of dnodes.
@@ -204,6 +214,60 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A part of the array of dnodes that did not change: of objects of which blocks were left out before, these.
+    fn old_dnodes<W: Write>(
+        &self,
+        tree: Tree<'_>,
+        pointer: &BlockPointer,
+        (level, index): (u8, u64),
+        window: &mut Window<'_, W>,
+    ) -> Result<(), SendError> {
+        let (first, count) = tree.span(level, index);
+        let first = first.saturating_mul(PER_BLOCK);
+        let last = first.saturating_add(count.saturating_mul(PER_BLOCK).saturating_sub(1));
+        let next = match self.sent_again.borrow_mut().as_mut() {
+            Some(list) => list.object(ObjectId(first), ObjectId(last))?,
+            None => None,
+        };
+        if next.is_none() || pointer.is_hole() {
+            return Ok(());
+        }
+        let data = self.read(tree, pointer, level, index)?;
+        if level > 0 {
+            for (index, child) in Self::children(tree, &data, index) {
+                self.dnodes(tree, &child, level - 1, index, window)?;
+            }
+            return Ok(());
+        }
+        for (slot, found) in slots(&data) {
+            let object = ObjectId(index * PER_BLOCK + slot as u64);
+            let is_wanted = self.resume.is_none_or(|(from, _)| object >= from)
+                && Self::is_on(&self.sent_again, object, (0, u64::MAX))?;
+            if let Slot::Allocated { .. } = found
+                && is_wanted
+            {
+                let dnode = &dmu::raw::dnode(&data, slot)?;
+                let tree = Tree { object, dnode };
+                for (index, pointer) in tree.pointers() {
+                    self.data(tree, pointer, tree.top(), index, window)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether some of an object's blocks are on a list.
+    fn is_on(
+        list: &RefCell<Option<Cursor>>,
+        object: ObjectId,
+        (first, last): (u64, u64),
+    ) -> Result<bool, SendError> {
+        match list.borrow_mut().as_mut() {
+            Some(list) => Ok(list.has(object, first, last)?),
+            None => Ok(false),
+        }
     }
 
     fn free_objects<W: Write>(
@@ -344,7 +408,12 @@ impl Walk<'_> {
         let was_received = |(object, done): (ObjectId, u64)| {
             object == tree.object && offset.saturating_add(length) <= done
         };
-        if !self.is_news(pointer) || self.resume.is_some_and(was_received) {
+        if self.resume.is_some_and(was_received) {
+            return Ok(());
+        }
+        let blocks = (first, first.saturating_add(count.saturating_sub(1)));
+        let is_news = self.is_news(pointer);
+        if !is_news && (pointer.is_hole() || !Self::is_on(&self.sent_again, tree.object, blocks)?) {
             return Ok(());
         }
         if pointer.is_hole() {
@@ -356,17 +425,35 @@ impl Walk<'_> {
             }
             return self.free(tree, offset, length, window);
         }
-        if pointer.is_redacted() {
-            return Err(SendError::Redacted);
-        }
         if level == 0 {
-            return self.block(tree, pointer, index, window);
+            let is_left_out = Self::is_on(&self.left_out, tree.object, blocks)?;
+            return match (is_left_out || pointer.is_redacted(), is_news) {
+                (true, true) => self.redact(tree, offset, length, window),
+                // The receiver does not have it, and is not to.
+                (true, false) => Ok(()),
+                (false, _) => self.block(tree, pointer, index, window),
+            };
         }
         let data = self.read(tree, pointer, level, index)?;
         for (index, child) in Self::children(tree, &data, index) {
             self.data(tree, &child, level - 1, index, window)?;
         }
         Ok(())
+    }
+
+    fn redact<W: Write>(
+        &self,
+        tree: Tree<'_>,
+        offset: u64,
+        length: u64,
+        window: &mut Window<'_, W>,
+    ) -> Result<(), SendError> {
+        window.free(Record::Redact(RedactRecord {
+            object: tree.object,
+            offset,
+            length,
+            to_guid: self.to_guid,
+        }))
     }
 
     /// A block of data, in the form that the stream has it in.

@@ -138,6 +138,8 @@ impl<'a, W: Write> Window<'a, W> {
             } else {
                 pipeline.read(&pointer, &request)
             };
+            // Who waits may close the pool then.
+            drop(pipeline);
             *result.found.lock() = Some(found);
             result.ready.notify_all();
         };

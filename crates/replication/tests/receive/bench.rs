@@ -1,12 +1,13 @@
 //! A pool on a file that streams are received into.
 
 use std::io::{Cursor, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::clock::SystemClock;
 use dsl::tasks::{DestroyHead, DestroySnapshots};
-use golden::Manifest;
-use millpond_replication::receive::{Head, Incoming, Place, ReceiveError, apply};
+use golden::{GoldenPool, Manifest};
+use millpond_replication::receive::{Head, Healed, Incoming, Place, ReceiveError, apply, heal};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use posix::{DatasetProperties, FileSystem, MountOptions, Source};
 use stream::{Part, Record};
@@ -14,6 +15,9 @@ use tempfile::TempDir;
 
 pub(crate) struct Bench {
     folder: TempDir,
+    pub(crate) image: PathBuf,
+    /// What is received goes below it.
+    pub(crate) below: String,
     pool: Option<Arc<Pool>>,
 }
 
@@ -25,11 +29,26 @@ impl Bench {
             .unwrap()
             .set_len(256 << 20)
             .unwrap();
-        let vdev = NewVdev::Single(NewDevice::Path(image));
+        let vdev = NewVdev::Single(NewDevice::Path(image.clone()));
         let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
         Self {
             folder,
+            image,
+            below: "tank".to_owned(),
             pool: Some(pool),
+        }
+    }
+
+    /// A pool of OpenZFS's, copied.
+    pub(crate) fn of(golden: &GoldenPool) -> Self {
+        let (folder, images) = golden.copy();
+        let mut options = ImportOptions::new(vec![folder.path().to_owned()], Selection::Only);
+        options.force = true;
+        Self {
+            folder,
+            image: images.into_iter().next().unwrap(),
+            below: golden.pool_name(),
+            pool: Some(Pool::import(&options).unwrap()),
         }
     }
 
@@ -58,7 +77,7 @@ impl Bench {
             let head = Head::of(begin, &piece.payload)?;
             head.check_features(dsl)?;
             let place = Place {
-                path: place_of(&head.dataset),
+                path: self.place_of(&head.dataset),
                 snapshot: head.snapshot.clone(),
                 origin: None,
                 force,
@@ -85,16 +104,37 @@ impl Bench {
         Ok(())
     }
 
+    /// Heals the snapshots of all streams in `bytes`, which are called as they were sent, below this pool.
+    pub(crate) fn heal(&self, bytes: Vec<u8>) -> Result<Vec<Healed>, ReceiveError> {
+        let mut incoming = Incoming::start(Cursor::new(bytes))?;
+        let mut all = Vec::new();
+        while let Some(piece) = incoming.next_piece()? {
+            let (Part::Substream, Record::Begin(begin)) = (piece.item.part, &piece.item.record)
+            else {
+                continue;
+            };
+            let head = Head::of(begin, &piece.payload)?;
+            let name = format!("{}@{}", self.place_of(&head.dataset), head.snapshot);
+            let snapshot = self.pool().dsl().dataset(&name)?;
+            assert_eq!(snapshot.guid()?, head.to_guid);
+            let _held = snapshot.hold_long();
+            let is_sealed = head.sealed.is_some();
+            all.push(heal(&mut incoming, &snapshot, self.pool(), is_sealed)?);
+        }
+        Ok(all)
+    }
+
     /// Exports the pool, lets zdb look at it, and imports it again.
     pub(crate) fn check(&mut self) {
         let pool = self.pool.take().unwrap();
+        let name = pool.name();
         pool.export().unwrap();
         drop(pool);
         if let Some(zdb) = golden::Zdb::from_environment() {
-            zdb.assert_clean(self.folder.path(), "tank");
+            zdb.assert_clean(self.folder.path(), &name);
         }
         let paths = vec![self.folder.path().to_owned()];
-        let options = ImportOptions::new(paths, Selection::Name("tank".to_owned()));
+        let options = ImportOptions::new(paths, Selection::Name(name));
         self.pool = Some(Pool::import(&options).unwrap());
     }
 
@@ -127,6 +167,13 @@ impl Bench {
         dsl.run(DestroyHead { path }).unwrap();
     }
 
+    /// Below the top as it was below the pool that it was sent from.
+    fn place_of(&self, sent: &str) -> String {
+        let top = &self.below;
+        let below = sent.split_once('/').map(|(_, below)| below);
+        below.map_or_else(|| top.clone(), |below| format!("{top}/{below}"))
+    }
+
     /// Everything that the tree of datasets has, by name.
     pub(crate) fn names(&self) -> Vec<String> {
         let dsl = self.pool().dsl();
@@ -141,10 +188,4 @@ impl Bench {
         }
         names
     }
-}
-
-/// Below `tank` as it was below the pool that it was sent from.
-fn place_of(sent: &str) -> String {
-    let below = sent.split_once('/').map(|(_, below)| below);
-    below.map_or("tank".to_owned(), |below| format!("tank/{below}"))
 }

@@ -5,6 +5,7 @@
 mod bench;
 mod damaged;
 mod golden_streams;
+mod healed;
 mod hostile;
 mod resumed;
 

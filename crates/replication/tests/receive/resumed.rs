@@ -8,7 +8,7 @@ use base::random::{Rng, SeededRng};
 use crypto::WrappingKey;
 use golden::GoldenPool;
 use millpond_replication::receive::ReceiveError;
-use millpond_replication::send::{SendFrom, SendJob, SendOptions, send};
+use millpond_replication::send::{SendFrom, SendJob, SendOptions, SendRedaction, send};
 use pool::{ImportOptions, Pool, Selection};
 use stream::Writer;
 
@@ -48,6 +48,7 @@ impl Sender {
             from,
             options,
             resume: None,
+            redaction: SendRedaction::default(),
         }
     }
 

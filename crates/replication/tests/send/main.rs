@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::Arc;
 
 use golden::GoldenPool;
-use millpond_replication::send::{SendFrom, SendJob, SendOptions, send};
+use millpond_replication::send::{SendFrom, SendJob, SendOptions, SendRedaction, send};
 use pool::{ImportOptions, Pool, Selection};
 use stream::{Reader, Writer};
 
@@ -35,6 +35,7 @@ fn job(pool: &Pool, name: &str, from: Option<&str>, options: SendOptions) -> Sen
         from,
         options,
         resume: None,
+        redaction: SendRedaction::default(),
     }
 }
 

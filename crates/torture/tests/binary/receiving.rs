@@ -32,7 +32,7 @@ fn two_pools() -> Option<Session> {
     Some(session)
 }
 
-fn noise(bytes: u64) -> Vec<u8> {
+pub(crate) fn noise(bytes: u64) -> Vec<u8> {
     let mut state = bytes;
     let mut next = || {
         state = state

@@ -12,7 +12,7 @@ use millpond_torture::test_pool::{POOL, TestPool};
 use pool::{CreateOptions, NewDevice, NewVdev, VdevRole};
 use posix::{Credentials, FileSystem, FileType, NewNode, OpenOptions, WriteOptions, XattrMode};
 use replication::receive::{Head, Incoming, Place, apply};
-use replication::send::{SendJob, SendOptions, send};
+use replication::send::{SendJob, SendOptions, SendRedaction, send};
 use std::fs::File;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -249,6 +249,7 @@ fn receive_in_part(test_pool: &TestPool) {
         from: None,
         options: SendOptions::default(),
         resume: None,
+        redaction: SendRedaction::default(),
     };
     let mut writer = Writer::new(Vec::new());
     send(pool, &job, &mut writer).unwrap();

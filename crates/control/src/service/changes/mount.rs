@@ -33,6 +33,7 @@ impl PoolChange for Mount {
         let flags = MountFlags {
             words: &self.options,
             overlay: self.overlay,
+            redacted: self.force,
             at: self.at.as_deref(),
         };
         let Some(dataset) = &self.name else {

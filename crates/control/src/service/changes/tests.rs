@@ -1,9 +1,9 @@
 use admin::changes::{
     AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create,
     Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
-    Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Reguid, Release,
-    RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot,
-    Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
+    Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Redact, Reguid,
+    Release, RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev,
+    Snapshot, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -186,12 +186,26 @@ fn of_snapshots() -> Vec<Case> {
             }),
             r#"{"Release":{"tag":"t","snapshots":["p@s"],"recursive":true}}"#,
         ),
+    ]
+}
+
+fn of_bookmarks() -> Vec<Case> {
+    let alone = |change, json| (change, json, REFUSED, Turn::Alone, Recorded::After);
+    vec![
         alone(
             Change::Bookmark(Bookmark {
                 source: text("p@s"),
                 name: text("p#b"),
             }),
             r##"{"Bookmark":{"source":"p@s","name":"p#b"}}"##,
+        ),
+        alone(
+            Change::Redact(Redact {
+                source: text("p@s"),
+                name: text("p#b"),
+                by: vec![text("p/c@s")],
+            }),
+            r##"{"Redact":{"source":"p@s","name":"p#b","by":["p/c@s"]}}"##,
         ),
     ]
 }
@@ -480,6 +494,7 @@ fn all() -> Vec<Case> {
     let mut all = of_datasets();
     all.extend(of_properties());
     all.extend(of_snapshots());
+    all.extend(of_bookmarks());
     all.extend(of_keys());
     all.extend(of_mounts());
     all.extend(of_the_pool());

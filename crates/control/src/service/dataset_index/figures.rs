@@ -1,6 +1,7 @@
 //! What is measured of heads and snapshots, figure by figure.
 
 use admin::{Failure, Value, name};
+use base::Guid;
 use dsl::property::{Figure, Row, dataset};
 use dsl::{DirectorySpace, SpaceClass, volume};
 use format::dsl::{DatasetPhys, DirectoryPhys, key};
@@ -24,6 +25,12 @@ fn hundredths(logical: u64, physical: u64) -> u64 {
         return 100;
     }
     u64::try_from(u128::from(logical) * 100 / u128::from(physical)).unwrap_or(u64::MAX)
+}
+
+/// Guids as the property tells them.
+pub(super) fn joined(guids: &[Guid]) -> String {
+    let words: Vec<String> = guids.iter().map(|guid| guid.0.to_string()).collect();
+    words.join(",")
 }
 
 impl DatasetSource<'_> {
@@ -58,6 +65,10 @@ impl DatasetSource<'_> {
             Figure::SnapshotCount => self.extra_word(key::SNAPSHOT_COUNT),
             Figure::SnapshotsChanged => self.snapshots_changed(),
             Figure::ResumeToken => self.resume_token(),
+            Figure::RedactSnapshots => {
+                let guids = self.dataset.redacted_by().map_err(unreadable)?;
+                Ok(guids.map(|guids| Value::Text(joined(&guids))))
+            }
             Figure::Mounted => Ok(self.mounted()),
             Figure::Origin => self.origin(),
             Figure::DeferDestroy => {
@@ -159,7 +170,11 @@ impl DatasetSource<'_> {
         }
         let found = self.dataset_index.dsl.interrupted_receive(&self.name);
         let found = found.map_err(unreadable)?;
-        Ok(found.map(|(_, state)| Value::Text(token_of(&state))))
+        let Some((receiving, state)) = found else {
+            return Ok(None);
+        };
+        let by = receiving.redacted_by().map_err(unreadable)?;
+        Ok(Some(Value::Text(token_of(&state, by.as_deref()))))
     }
 
     /// A figure that only a snapshot has.

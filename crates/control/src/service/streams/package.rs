@@ -9,9 +9,9 @@ use dsl::property::{Access, PropertyValue, StoredProperty};
 use dsl::{Dataset, Directory};
 use format::NvList;
 use format::nvlist::Value;
-use replication::send::{SendFrom, SendJob, SendOptions};
+use replication::send::{SendJob, SendOptions};
 
-use super::sending::{Package, Plan, Sent, from_snapshot, options};
+use super::sending::{Base, Package, Plan, Sent, options};
 use crate::service::refusal::unreadable;
 
 /// What is put into one package.
@@ -141,13 +141,10 @@ impl Packing<'_> {
         let is_after = |one: &&Snapshot| base.is_none_or(|base| one.txg > base.txg);
         let whole = self.request.intermediate || (self.request.replicate && self.from.is_none());
         let mut before = match (base, &system.origin) {
-            (Some(base), _) => Some((
-                from_snapshot(&base.dataset, &system.head)?,
-                base.name.clone(),
-            )),
+            (Some(base), _) => Some((Base::of(&base.dataset, &system.head)?, base.name.clone())),
             (None, Some(origin)) if self.request.replicate => {
                 let name = origin.name().map_err(unreadable)?;
-                Some((from_snapshot(origin, &system.head)?, name))
+                Some((Base::of(origin, &system.head)?, name))
             }
             (None, _) => None,
         };
@@ -155,7 +152,8 @@ impl Packing<'_> {
             if !whole && snapshot.name != self.to && !self.is_origin(snapshot.dataset.id()) {
                 continue;
             }
-            let (from, label): (Option<SendFrom>, Option<String>) = before.unzip();
+            let (base, label): (Option<Base>, Option<String>) = before.unzip();
+            let (from, redaction) = Base::split(base);
             let name = format!("{}@{}", system.name, snapshot.name);
             let job = SendJob {
                 dataset: Arc::clone(&snapshot.dataset),
@@ -163,6 +161,7 @@ impl Packing<'_> {
                 from,
                 options: self.options,
                 resume: None,
+                redaction,
             };
             jobs.push(Sent {
                 job,
@@ -175,7 +174,7 @@ impl Packing<'_> {
                 }),
             });
             before = Some((
-                from_snapshot(&snapshot.dataset, &system.head)?,
+                Base::of(&snapshot.dataset, &system.head)?,
                 snapshot.name.clone(),
             ));
         }

@@ -21,6 +21,7 @@ use crate::service::delegation::{actor_of, denied};
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
 
+mod corrective;
 mod failures;
 mod follow;
 mod naming;
@@ -119,7 +120,9 @@ impl Receiving<'_, '_> {
                 // The first ends the package's head, the next one all.
                 (Part::Package, Record::End(_)) if is_head => {
                     is_head = false;
-                    self.follow(package)?;
+                    if !self.request.corrective {
+                        self.follow(package)?;
+                    }
                 }
                 (Part::Package, _) => return Ok(()),
                 (Part::Substream, _) => {
@@ -143,6 +146,10 @@ impl Receiving<'_, '_> {
         let list = package.and_then(|package| package.list.as_ref().map(|list| (package, list)));
         let top = list.map_or(head.dataset.as_str(), |(package, _)| package.top.as_str());
         let Named { path, snapshot } = named((&request.target, request.naming), top, sent)?;
+        if request.corrective {
+            let place = (path.as_str(), snapshot.as_str());
+            return self.correct(incoming, head, place, begins_at(begin));
+        }
         let packaged = list.and_then(|(_, list)| list.system_with(head.to_guid));
         let path = match packaged {
             Some(system) => self.place_in_package(head, system, path)?,

@@ -4,10 +4,11 @@ use std::io::BufWriter;
 use std::sync::Arc;
 
 use admin::{Caller, Failure, FailureKind, SendRequest, StreamSize, name};
-use dsl::Dataset;
+use base::Guid;
+use dsl::{Dataset, RedactionList};
 use format::NvList;
 use format::dsl::key::IVSET_GUID;
-use replication::send::{SendError, SendFrom, SendJob, SendOptions, estimate, send};
+use replication::send::{SendError, SendFrom, SendJob, SendOptions, SendRedaction, estimate, send};
 use stream::{Features, ResumeToken, StreamError, Writer};
 use sys::PassedDescriptor;
 
@@ -130,10 +131,16 @@ impl Service {
             return self.steps(&snapshot, name, from, options);
         }
         let from = request.from.as_deref();
+        let base = from
+            .map(|from| self.send_source(&snapshot, name, from))
+            .transpose()?;
+        let (source, mut redaction) = Base::split(base);
+        if let Some(bookmark) = &request.redact {
+            redaction.left_out = Some(self.redaction_of(&snapshot, name, bookmark)?);
+        }
         let job = SendJob {
-            from: from
-                .map(|from| self.send_source(&snapshot, name, from))
-                .transpose()?,
+            from: source,
+            redaction,
             name: if snapshot.is_snapshot() {
                 name.clone()
             } else {
@@ -174,8 +181,10 @@ impl Service {
         let mut jobs = Vec::new();
         for dataset in chain.into_iter().rev() {
             let name = dataset.name().map_err(unreadable)?;
+            let base = Base::of(&before.1, &dataset)?;
             let job = SendJob {
-                from: Some(from_snapshot(&before.1, &dataset)?),
+                from: Some(base.from),
+                redaction: base.redaction,
                 name: name.clone(),
                 dataset: Arc::clone(&dataset),
                 options,
@@ -197,7 +206,7 @@ impl Service {
     }
 
     /// What the receiver has, by the name of a snapshot or bookmark.
-    fn send_source(&self, to: &Arc<Dataset>, name: &str, from: &str) -> Result<SendFrom, Failure> {
+    fn send_source(&self, to: &Arc<Dataset>, name: &str, from: &str) -> Result<Base, Failure> {
         let missing = || {
             let text = format!("incremental source ({from}) does not exist");
             Failure::cannot(FailureKind::Missing, "send", name, text)
@@ -208,26 +217,68 @@ impl Service {
         };
         if let Some((head, short)) = from.split_once('#') {
             let head = self.dsl.head(head).map_err(|_| missing())?;
-            let mark = head.bookmark(short).map_err(unreadable)?;
-            let mark = mark.ok_or_else(missing)?.phys;
+            let found = head.bookmark(short).map_err(unreadable)?;
+            let found = found.ok_or_else(missing)?;
+            let list = head.redaction_list(&found).map_err(unreadable)?;
+            let mark = found.phys;
             let is_own = head.directory().id() == to.directory().id();
-            if !is_own || mark.creation_txg >= to.phys().map_err(unreadable)?.creation_txg {
+            // What was left out of the snapshot itself can be sent later.
+            let is_itself = list.is_some() && mark.guid == to.guid().map_err(unreadable)?;
+            let is_before = mark.creation_txg < to.phys().map_err(unreadable)?.creation_txg;
+            if !is_own || !(is_before || is_itself) {
                 return Err(unrelated());
             }
             let sizes = (mark.compressed_bytes, mark.uncompressed_bytes);
-            return Ok(SendFrom {
-                guid: mark.guid,
-                txg: mark.creation_txg,
-                is_origin: false,
-                sizes: mark.counts_freed().then_some(sizes),
-                ivset: mark.ivset_guid,
+            return Ok(Base {
+                from: SendFrom {
+                    guid: mark.guid,
+                    txg: mark.creation_txg,
+                    is_origin: false,
+                    sizes: mark.counts_freed().then_some(sizes),
+                    ivset: mark.ivset_guid,
+                },
+                redaction: SendRedaction {
+                    sent_again: list.map(|list| complete(list, name)).transpose()?,
+                    ..SendRedaction::default()
+                },
             });
         }
         let source = self.dsl.dataset(from).map_err(|_| missing())?;
         if !source.is_snapshot() || !source.is_before(to).map_err(unreadable)? {
             return Err(unrelated());
         }
-        from_snapshot(&source, to)
+        Base::of(&source, to)
+    }
+
+    /// The redaction list by which a snapshot is sent, of a bookmark of it.
+    fn redaction_of(
+        &self,
+        snapshot: &Arc<Dataset>,
+        name: &str,
+        bookmark: &str,
+    ) -> Result<Arc<RedactionList>, Failure> {
+        let refuse = |kind, text: String| Failure::cannot(kind, "send", name, text);
+        let (path, short) = match bookmark.split_once('#') {
+            Some(("", short)) => (name::dataset_of(name), short),
+            Some((path, short)) => (path, short),
+            None => (name::dataset_of(name), bookmark),
+        };
+        let head = self.dsl.head(path);
+        let head = head.map_err(|error| refused("open", path, &error))?;
+        let found = head.bookmark(short).map_err(unreadable)?.ok_or_else(|| {
+            let text = format!("redaction bookmark '{path}#{short}' does not exist");
+            refuse(FailureKind::Missing, text)
+        })?;
+        if found.phys.guid != snapshot.guid().map_err(unreadable)? {
+            let text = "redaction bookmark provided not created against given snapshot";
+            return Err(refuse(FailureKind::Invalid, text.to_owned()));
+        }
+        let list = head.redaction_list(&found).map_err(unreadable)?;
+        let list = list.ok_or_else(|| {
+            let text = format!("bookmark '{path}#{short}' is not a redaction bookmark");
+            refuse(FailureKind::Invalid, text)
+        })?;
+        complete(list, name)
     }
 
     /// What a token says that is still to be sent.
@@ -235,9 +286,6 @@ impl Service {
         let bad =
             |text: &str| Failure::new(FailureKind::Invalid, format!("cannot resume send: {text}"));
         let token = ResumeToken::decode(text).map_err(|error| bad(&error.to_string()))?;
-        if token.redact_snapshots.is_some() {
-            return Err(bad("redacted streams are not sent"));
-        }
         let name = String::from_utf8_lossy(&token.to_name).into_owned();
         let head = name::dataset_of(&name);
         self.may_send(caller, &name)?;
@@ -251,15 +299,30 @@ impl Service {
         let dataset = snapshots
             .find(|one| one.guid().is_ok_and(|guid| guid == token.to_guid))
             .ok_or_else(gone)?;
-        let from = match token.from_guid {
-            Some(guid) => Some(self.source_of_guid(&dataset, guid)?.ok_or_else(|| {
-                bad(&format!(
-                    "incremental source {:#x} no longer exists",
-                    guid.0
-                ))
-            })?),
+        let base = match token.from_guid {
+            Some(guid) => {
+                let by = token.bookmark_redact_snapshots.as_deref().map(guids);
+                Some(
+                    self.source_of_guid(&dataset, guid, by.as_deref())?
+                        .ok_or_else(|| {
+                            bad(&format!(
+                                "incremental source {:#x} no longer exists",
+                                guid.0
+                            ))
+                        })?,
+                )
+            }
             None => None,
         };
+        let (from, mut redaction) = Base::split(base);
+        if let Some(words) = &token.redact_snapshots
+            && dataset.redacted_by().map_err(unreadable)?.is_none()
+        {
+            let list = redaction_by(&dataset, token.to_guid, &guids(words))?;
+            redaction.left_out = Some(list.ok_or_else(|| {
+                bad("the redaction bookmark used in the initial send no longer exists")
+            })?);
+        }
         let asked = options(request);
         let job = SendJob {
             name: dataset.name().map_err(unreadable)?,
@@ -272,6 +335,7 @@ impl Service {
                 raw: asked.raw || token.raw,
             },
             resume: Some((token.object, token.offset)),
+            redaction,
         };
         let from = token.from_guid.map(|guid| format!("{:#x}", guid.0));
         Ok(Plan {
@@ -284,12 +348,15 @@ impl Service {
     fn source_of_guid(
         &self,
         to: &Arc<Dataset>,
-        guid: base::Guid,
-    ) -> Result<Option<SendFrom>, Failure> {
+        guid: Guid,
+        redacted_by: Option<&[Guid]>,
+    ) -> Result<Option<Base>, Failure> {
         let mut current = to.previous().map_err(unreadable)?;
+        // What a bookmark's list has is sent again, by whatever bookmark has the same.
+        current.take_if(|_| redacted_by.is_some());
         while let Some(snapshot) = current {
             if snapshot.guid().map_err(unreadable)? == guid {
-                return from_snapshot(&snapshot, to).map(Some);
+                return Base::of(&snapshot, to).map(Some);
             }
             current = snapshot.previous().map_err(unreadable)?;
         }
@@ -298,13 +365,78 @@ impl Service {
         };
         let marks = head.bookmarks().map_err(unreadable)?;
         let name = head.name().map_err(unreadable)?;
-        match marks.into_iter().find(|mark| mark.phys.guid == guid) {
-            Some(mark) => {
+        for mark in marks {
+            let list = head.redaction_list(&mark).map_err(unreadable)?;
+            let is_alike = match (redacted_by, &list) {
+                (Some(by), Some(list)) => list.is_by(by),
+                (Some(_), None) => false,
+                (None, _) => true,
+            };
+            if mark.phys.guid == guid && is_alike {
                 let from = format!("{name}#{}", mark.name);
-                self.send_source(to, &name, &from).map(Some)
+                return self.send_source(to, &name, &from).map(Some);
             }
-            None => Ok(None),
         }
+        Ok(None)
+    }
+}
+
+fn guids(words: &[u64]) -> Vec<Guid> {
+    words.iter().copied().map(Guid).collect()
+}
+
+/// The complete redaction list of a snapshot that is by these.
+fn redaction_by(
+    snapshot: &Arc<Dataset>,
+    guid: Guid,
+    by: &[Guid],
+) -> Result<Option<Arc<RedactionList>>, Failure> {
+    let Some(head) = snapshot.directory().head().map_err(unreadable)? else {
+        return Ok(None);
+    };
+    for mark in head.bookmarks().map_err(unreadable)? {
+        let list = head.redaction_list(&mark).map_err(unreadable)?;
+        let fits = |list: &RedactionList| list.is_complete() && list.is_by(by);
+        if let Some(list) = list.filter(fits)
+            && mark.phys.guid == guid
+        {
+            return Ok(Some(Arc::new(list)));
+        }
+    }
+    Ok(None)
+}
+
+/// A redaction list, which must be complete.
+fn complete(list: RedactionList, name: &str) -> Result<Arc<RedactionList>, Failure> {
+    if list.is_complete() {
+        return Ok(Arc::new(list));
+    }
+    let text = "incomplete redaction bookmark provided";
+    Err(Failure::cannot(FailureKind::Invalid, "send", name, text))
+}
+
+/// What a stream starts from.
+#[derive(Clone)]
+pub(super) struct Base {
+    from: SendFrom,
+    redaction: SendRedaction,
+}
+
+impl Base {
+    /// A snapshot.
+    pub(super) fn of(source: &Dataset, to: &Dataset) -> Result<Self, Failure> {
+        Ok(Self {
+            from: from_snapshot(source, to)?,
+            redaction: SendRedaction {
+                from: source.redacted_by().map_err(unreadable)?,
+                ..SendRedaction::default()
+            },
+        })
+    }
+
+    /// Its two parts; of nothing nothing.
+    pub(super) fn split(base: Option<Self>) -> (Option<SendFrom>, SendRedaction) {
+        base.map_or_else(Default::default, |base| (Some(base.from), base.redaction))
     }
 }
 
@@ -317,7 +449,7 @@ pub(super) fn options(request: &SendRequest) -> SendOptions {
     }
 }
 
-pub(super) fn from_snapshot(source: &Dataset, to: &Dataset) -> Result<SendFrom, Failure> {
+fn from_snapshot(source: &Dataset, to: &Dataset) -> Result<SendFrom, Failure> {
     let phys = source.phys().map_err(unreadable)?;
     Ok(SendFrom {
         guid: phys.guid,
@@ -342,7 +474,9 @@ fn send_failed(name: &str, error: &SendError) -> Failure {
         SendError::Stream(StreamError::Io(_)) => FailureKind::Service,
         SendError::Stream(_) | SendError::Needs(..) => FailureKind::Invalid,
         SendError::NotEncrypted => FailureKind::Medium,
-        SendError::OtherOrder | SendError::Redacted => FailureKind::Unsupported,
+        SendError::OtherOrder | SendError::Redacted | SendError::RawRedacted => {
+            FailureKind::Unsupported
+        }
     };
     Failure::cannot(kind, "send", name, error)
 }

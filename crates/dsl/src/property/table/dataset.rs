@@ -380,7 +380,8 @@ table! {
         .types(F)
         .settable(ZERO)
         .inherited();
-    REDACT_SNAPS: String = text("redact_snaps", "RSNAPS", "<snapshot>[,...]");
+    REDACT_SNAPS: String = text("redact_snaps", "RSNAPS", "<snapshot>[,...]")
+        .types(FVS.with(Types::BOOKMARK)) => RedactSnapshots;
     SNAPSHOTS_CHANGED: u64 = number(
         "snapshots_changed",
         "SNAPSHOTS_CHANGED",

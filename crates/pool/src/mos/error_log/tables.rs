@@ -33,6 +33,10 @@ impl Table {
 impl PoolServices {
     /// Stores what was met since the last txg; in syncing context.
     pub(crate) fn store_errors(&self, tx: &Tx) -> dmu::Result<()> {
+        // Before what was met since: a block may be lost again.
+        for healed in self.errors.take_healed() {
+            self.remove_error(tx, &healed)?;
+        }
         for table in [Table::Scrub, Table::Last] {
             let found = self.errors.take(table == Table::Scrub);
             if !found.is_empty() {
@@ -55,9 +59,8 @@ impl PoolServices {
         let nothing = Value::string("");
         let by_head = self.features.is_active(&features::HEAD_ERRLOG);
         for error in found {
-            let place = format!("{:x}:{:x}:{:x}", error.object.0, error.level, error.block);
+            let name = name_of(error, by_head);
             if !by_head {
-                let name = format!("{:x}:{place}", error.dataset.0);
                 zap.update_value(tx, name.as_bytes(), &nothing)?;
                 continue;
             }
@@ -70,9 +73,47 @@ impl PoolServices {
                     own
                 }
             };
-            let birth = error.birth.unwrap_or_default().0;
-            let name = format!("{place}:{birth:x}");
             own.update_value(tx, name.as_bytes(), &nothing)?;
+        }
+        Ok(())
+    }
+
+    /// A block that could not be read was written again.
+    pub(crate) fn note_healed(&self, block: &DataError) {
+        let by_head = self.features.is_active(&features::HEAD_ERRLOG);
+        let stored = self.as_stored(block, by_head);
+        let is_place = |error: &DataError| {
+            (error.object, error.level, error.block) == (block.object, block.level, block.block)
+        };
+        // Which head a dataset is of is looked up before the lock of what is pending is taken.
+        let pending = self.errors.pending();
+        let same: BTreeSet<_> = pending
+            .into_iter()
+            .filter(|error| is_place(error) && self.as_stored(error, by_head) == stored)
+            .collect();
+        self.errors.note_healed(block, |error| same.contains(error));
+    }
+
+    fn remove_error(&self, tx: &Tx, error: &DataError) -> dmu::Result<()> {
+        let by_head = self.features.is_active(&features::HEAD_ERRLOG);
+        for table in [Table::Scrub, Table::Last] {
+            let Some(zap) = self.error_table(table)? else {
+                continue;
+            };
+            let own = if by_head {
+                let head = head_of(&self.mos, error.dataset);
+                let own = zap.lookup_int(head.0)?.map(ObjectId);
+                own.map(|own| Zap::open(&self.mos.object(own)?))
+                    .transpose()?
+            } else {
+                Some(zap)
+            };
+            let name = name_of(error, by_head);
+            if let Some(own) = own
+                && own.lookup_value(name.as_bytes())?.is_some()
+            {
+                own.remove(tx, name.as_bytes())?;
+            }
         }
         Ok(())
     }
@@ -128,20 +169,11 @@ impl PoolServices {
     /// Everything that is known to be unreadable, with what is not stored yet.
     pub(crate) fn data_errors(&self) -> dmu::Result<Vec<DataError>> {
         let by_head = self.features.is_active(&features::HEAD_ERRLOG);
-        let mut found = BTreeSet::new();
-        for error in self.errors.pending() {
-            let dataset = if by_head {
-                head_of(&self.mos, error.dataset)
-            } else {
-                error.dataset
-            };
-            let birth = error.birth.filter(|_| by_head);
-            found.insert(DataError {
-                dataset,
-                birth,
-                ..error
-            });
-        }
+        let pending = self.errors.pending();
+        let mut found: BTreeSet<_> = pending
+            .iter()
+            .map(|error| self.as_stored(error, by_head))
+            .collect();
         for table in [Table::Last, Table::Scrub] {
             let Some(zap) = self.error_table(table)? else {
                 continue;
@@ -158,8 +190,34 @@ impl PoolServices {
                 }
             }
         }
+        for healed in self.errors.healed() {
+            found.remove(&self.as_stored(&healed, by_head));
+        }
         Ok(found.into_iter().collect())
     }
+
+    /// An error as it is read from its table.
+    fn as_stored(&self, error: &DataError, by_head: bool) -> DataError {
+        DataError {
+            dataset: if by_head {
+                head_of(&self.mos, error.dataset)
+            } else {
+                error.dataset
+            },
+            birth: error.birth.filter(|_| by_head),
+            ..*error
+        }
+    }
+}
+
+/// What an error is called in its table.
+fn name_of(error: &DataError, by_head: bool) -> String {
+    let place = format!("{:x}:{:x}:{:x}", error.object.0, error.level, error.block);
+    if by_head {
+        let birth = error.birth.unwrap_or_default().0;
+        return format!("{place}:{birth:x}");
+    }
+    format!("{:x}:{place}", error.dataset.0)
 }
 
 fn new_table(mos: &Arc<ObjectSet>, tx: &Tx) -> dmu::Result<Zap> {

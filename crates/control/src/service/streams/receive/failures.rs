@@ -61,6 +61,7 @@ impl Context {
             | ReceiveError::Dmu(_)
             | ReceiveError::Tx(_)
             | ReceiveError::Engine(_)
+            | ReceiveError::Find(_)
             | ReceiveError::UnknownFeature
             | ReceiveError::Unsupported(_)
             | ReceiveError::Upgrade(_)
@@ -87,6 +88,7 @@ impl Context {
                 let (kind, text) = reason(error);
                 self.failure(kind, text)
             }
+            ReceiveError::Find(error) => self.failure(FailureKind::Medium, error.to_string()),
             ReceiveError::Dmu(error) => self.failure(FailureKind::Medium, error.to_string()),
             ReceiveError::Tx(TxError::NoSpace | TxError::Quota) => {
                 self.failure(FailureKind::Space, "out of space")

@@ -56,6 +56,9 @@ impl Receiving<'_, '_> {
             return Err(Context::Any.failure(FailureKind::Invalid, text));
         }
         self.streams(incoming, package)?;
+        if self.request.corrective {
+            return Ok(());
+        }
         // What had to wait for its origin or its place has it now.
         self.follow(package)?;
         self.adopt_keys(package)

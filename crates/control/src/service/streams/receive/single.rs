@@ -59,7 +59,17 @@ impl Receiving<'_, '_> {
     }
 
     fn tell_begin(&mut self, step: &Step<'_>) {
-        let (head, place) = (step.head, &step.place);
+        let kind = if step.head.is_full() {
+            "full"
+        } else {
+            "incremental"
+        };
+        let place = (step.place.path.as_str(), step.place.snapshot.as_str());
+        self.tell_kind(kind, step.head, place);
+    }
+
+    /// Says what is received into which snapshot, if that was asked for.
+    pub(super) fn tell_kind(&mut self, kind: &str, head: &Head, (path, snapshot): (&str, &str)) {
         if !self.request.verbose {
             return;
         }
@@ -68,20 +78,12 @@ impl Receiving<'_, '_> {
         } else {
             "receiving"
         };
-        let kind = if head.is_full() {
-            "full"
-        } else {
-            "incremental"
-        };
-        self.reporter.line(format!(
-            "{would} {kind} stream of {} into {}@{}",
-            head.name(),
-            place.path,
-            place.snapshot
-        ));
+        let sent = head.name();
+        let line = format!("{would} {kind} stream of {sent} into {path}@{snapshot}");
+        self.reporter.line(line);
     }
 
-    fn tell_end(&mut self, bytes: u64, began_ns: u64) {
+    pub(super) fn tell_end(&mut self, bytes: u64, began_ns: u64) {
         if !self.request.verbose {
             return;
         }
@@ -394,6 +396,7 @@ impl Receiving<'_, '_> {
                 let _synced = engine.wait_synced(None);
                 receiving.end_sealed();
             }
+            let redacted_by = receiving.redacted_by().ok().flatten();
             return match receiving.resume_state() {
                 Ok(Some(state)) => {
                     if !failure.message.ends_with('.') {
@@ -404,7 +407,10 @@ impl Receiving<'_, '_> {
                         .advise(
                             "A resuming stream can be generated on the sending system by running:",
                         )
-                        .advise(format!("    zfs send -t {}", token_of(&state)))
+                        .advise(format!(
+                            "    zfs send -t {}",
+                            token_of(&state, redacted_by.as_deref())
+                        ))
                 }
                 Ok(None) | Err(_) => failure,
             };

@@ -1,0 +1,236 @@
+//! What a redaction list is to have: the blocks of files and volumes of a snapshot that some other snapshots, which
+//! come from it, all changed, freed, or deleted with their object.
+//!
+//! Names, sizes and attributes are not redacted: only contents of files and volumes are.
+
+mod blocks_of;
+mod cursor;
+
+use std::sync::Arc;
+
+use base::{ObjectId, Txg};
+use dmu::Zap;
+use dsl::Dataset;
+use format::dnode::SLOTS_PER_BLOCK;
+use format::redaction::RedactedRange;
+use format::{BlockPointer, DnodePhys, ObjectSetKind, ObjectType};
+use pool::Pool;
+
+pub(crate) use cursor::Cursor;
+
+use crate::blocks::{Blocks, FindError};
+use blocks_of::{Ranges, changed, intersection};
+
+type Result<T, E = FindError> = std::result::Result<T, E>;
+
+/// Ranges are handed on so many at once.
+const BATCH: usize = 4096;
+
+/// What takes ranges: some of them, and the object and the block up to which these are all.
+pub type Taker<'a, E> =
+    dyn FnMut(Vec<RedactedRange>, (ObjectId, u64)) -> std::result::Result<(), E> + 'a;
+
+/// A snapshot that changed things.
+struct Other {
+    blocks: Blocks,
+    /// The objects that have no name any more.
+    unlinked: Option<Zap>,
+}
+
+impl Other {
+    fn of(pool: &Arc<Pool>, dataset: &Arc<Dataset>) -> Result<Self> {
+        const MASTER: ObjectId = ObjectId(1);
+        let objects = dataset.object_set()?;
+        let unlinked = match objects.kind() {
+            ObjectSetKind::FileSystem => {
+                let master = Zap::open(&objects.object(MASTER)?)?;
+                let id = master.lookup(b"DELETE_QUEUE")?.map(ObjectId);
+                id.map(|id| Zap::open(&objects.object(id)?)).transpose()?
+            }
+            ObjectSetKind::Volume
+            | ObjectSetKind::None
+            | ObjectSetKind::Meta
+            | ObjectSetKind::Other => None,
+        };
+        Ok(Self {
+            blocks: Blocks::of(pool, dataset)?,
+            unlinked,
+        })
+    }
+
+    /// An object as it is there; nothing of one that was deleted.
+    fn object(&mut self, object: ObjectId) -> Result<Option<DnodePhys>> {
+        if let Some(unlinked) = &self.unlinked
+            && unlinked.lookup_int(object.0)?.is_some()
+        {
+            return Ok(None);
+        }
+        self.blocks.dnode(object)
+    }
+}
+
+/// Finds all that `others` changed of a snapshot, behind an object and a block, and hands it to `take`.
+///
+/// # Errors
+/// Something cannot be read, or is not taken.
+pub fn redact<E: From<FindError>>(
+    pool: &Arc<Pool>,
+    snapshot: &Arc<Dataset>,
+    others: &[Arc<Dataset>],
+    from: (ObjectId, u64),
+    take: &mut Taker<'_, E>,
+) -> std::result::Result<(), E> {
+    let blocks = Blocks::of(pool, snapshot)?;
+    let others: Result<Vec<Other>> = others.iter().map(|one| Other::of(pool, one)).collect();
+    let since = snapshot.phys().map_err(FindError::from)?.creation_txg;
+    let mut redactor = Redactor {
+        blocks,
+        others: others?,
+        since,
+        from,
+        found: Vec::new(),
+        take,
+    };
+    redactor.run()
+}
+
+struct Redactor<'a, 'b, E> {
+    blocks: Blocks,
+    others: Vec<Other>,
+    /// When the snapshot was taken.
+    since: Txg,
+    /// What was found before.
+    from: (ObjectId, u64),
+    found: Vec<RedactedRange>,
+    take: &'a mut Taker<'b, E>,
+}
+
+impl<E: From<FindError>> Redactor<'_, '_, E> {
+    fn run(&mut self) -> std::result::Result<(), E> {
+        const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
+        let mut next = Some(self.from.0.0 / PER_BLOCK);
+        while let Some(index) = next {
+            let Some(index) = self.blocks.next_dnodes(index)? else {
+                break;
+            };
+            if self.all_changed_dnodes(index)? {
+                for object in (index * PER_BLOCK..(index + 1) * PER_BLOCK).map(ObjectId) {
+                    if object >= self.from.0 {
+                        self.object(object)?;
+                    }
+                }
+            }
+            next = index.checked_add(1);
+        }
+        let all = (ObjectId(u64::MAX), u64::MAX);
+        let rest = std::mem::take(&mut self.found);
+        (self.take)(rest, all)
+    }
+
+    /// Whether each of the others changed something of a block of dnodes.
+    fn all_changed_dnodes(&mut self, index: u64) -> Result<bool> {
+        for other in &self.others {
+            let pointer = other.blocks.dnodes_pointer(index)?;
+            if !pointer.is_hole() && pointer.birth() <= self.since {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn object(&mut self, object: ObjectId) -> std::result::Result<(), E> {
+        let Some(dnode) = self.blocks.dnode(object)? else {
+            return Ok(());
+        };
+        let has_contents = [ObjectType::PLAIN_FILE, ObjectType::ZVOL].contains(&dnode.object_type);
+        if !has_contents {
+            return Ok(());
+        }
+        let mut others = Vec::new();
+        for other in &mut self.others {
+            let there = other.object(object)?;
+            // What has blocks of another size has none of these.
+            let same = there.filter(|there| {
+                there.object_type == dnode.object_type
+                    && there.data_block_size() == dnode.data_block_size()
+            });
+            if let Some(there) = &same
+                && there.max_block_id >= dnode.max_block_id
+                && tops(there).all(|pointer| !pointer.is_hole() && pointer.birth() <= self.since)
+            {
+                return Ok(());
+            }
+            others.push(same);
+        }
+        let mut window = self.blocks.first_leaf(object, &dnode, 0)?;
+        while let Some((first, pointers)) = window {
+            self.leaf(object, &dnode, (first, &pointers), &others)?;
+            let end = first.saturating_add(pointers.len() as u64);
+            window = self.blocks.first_leaf(object, &dnode, end)?;
+        }
+        Ok(())
+    }
+
+    /// The blocks of one indirect block, or those that the dnode leads to.
+    fn leaf(
+        &mut self,
+        object: ObjectId,
+        dnode: &DnodePhys,
+        (first, pointers): (u64, &[BlockPointer]),
+        others: &[Option<DnodePhys>],
+    ) -> std::result::Result<(), E> {
+        let mut ranges = Ranges::new();
+        for (block, pointer) in (first..).zip(pointers) {
+            if !pointer.is_hole() && block <= dnode.max_block_id {
+                ranges.push_block(block);
+            }
+        }
+        let last = first
+            .saturating_add(pointers.len() as u64)
+            .saturating_sub(1);
+        for (other, there) in self.others.iter().zip(others) {
+            if ranges.is_empty() {
+                return Ok(());
+            }
+            if let Some(there) = there {
+                let changes = changed(&other.blocks, (object, there), (first, last), self.since)?;
+                ranges = intersection(&ranges, &changes);
+            }
+        }
+        for (first, end) in ranges.iter() {
+            // What was found before is there.
+            let first = if object == self.from.0 {
+                first.max(self.from.1.saturating_add(1))
+            } else {
+                first
+            };
+            if first < end {
+                let size = dnode.data_block_size();
+                self.add(RedactedRange::new(object, first, end - first, size))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, range: RedactedRange) -> std::result::Result<(), E> {
+        if let Some(last) = self.found.last_mut()
+            && last.join(&range)
+        {
+            return Ok(());
+        }
+        if self.found.len() >= BATCH {
+            let batch = std::mem::take(&mut self.found);
+            let reached = batch.last().map_or(self.from, |last| {
+                (last.object, last.end().saturating_sub(1))
+            });
+            (self.take)(batch, reached)?;
+        }
+        self.found.push(range);
+        Ok(())
+    }
+}
+
+/// The pointers in a dnode.
+fn tops(dnode: &DnodePhys) -> impl Iterator<Item = &BlockPointer> {
+    dnode.pointers.iter().take(dnode.pointer_count.into())
+}

@@ -1,0 +1,178 @@
+//! `zfs redact` and redacted streams: what all redaction snapshots changed is left out, reads as an error where it was
+//! received, and comes with what is sent later.
+
+use crate::receiving::{assert_same, noise, piped, refused};
+use crate::session::Session;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Two pools; `one/a@1` has files of which clones changed some.
+fn two_pools() -> Option<Session> {
+    let mut session = Session::new()?;
+    session.create("one", 192, &["-O", "atime=off"]);
+    session.create("two", 192, &["-O", "atime=off"]);
+    session.ok(&["zfs", "create", "-o", "compression=off", "one/a"]);
+    let root = session.mount("one/a");
+    for name in ["same", "both", "first", "gone", "cut", "small"] {
+        let bytes = if name == "small" { 900 } else { 1_000_000 };
+        fs::write(root.join(name), noise(bytes)).expect("written");
+    }
+    session.ok(&["zfs", "snapshot", "one/a@1"]);
+    for clone in ["one/x", "one/y"] {
+        session.ok(&["zfs", "clone", "one/a@1", clone]);
+        let root = session.mount(clone);
+        put(&root.join("both"), 262_144, b"secret");
+        put(&root.join("small"), 0, b"secret");
+        fs::remove_file(root.join("gone")).expect("it is there");
+        let cut = File::options().write(true).open(root.join("cut"));
+        cut.expect("it is there").set_len(200_000).expect("cut");
+        if clone == "one/x" {
+            put(&root.join("first"), 0, b"secret");
+        }
+        session.ok(&["zfs", "snapshot", &format!("{clone}@r")]);
+    }
+    Some(session)
+}
+
+fn put(file: &Path, offset: u64, bytes: &[u8]) {
+    let open = File::options().write(true).open(file).expect("it is there");
+    open.write_all_at(bytes, offset).expect("written");
+}
+
+fn feature(session: &Session, pool: &str, name: &str) -> String {
+    let property = format!("feature@{name}");
+    let text = session.ok(&["zpool", "get", "-Ho", "value", &property, pool]);
+    text.trim().to_owned()
+}
+
+fn value(session: &Session, name: &str, property: &str) -> String {
+    let text = session.ok(&["zfs", "get", "-Hpo", "value", property, name]);
+    text.trim().to_owned()
+}
+
+/// Which records of a file can be read.
+fn readable(file: &Path) -> Vec<bool> {
+    let open = File::open(file).expect("it is there");
+    let size = open.metadata().expect("attributes").len();
+    let mut piece = [0; 512];
+    let record = |at: u64| open.read_at(&mut piece, at).is_ok();
+    (0..size).step_by(131_072).map(record).collect()
+}
+
+/// Makes the bookmark, which is refused again and of unrelated snapshots; the guids of its redaction snapshots.
+fn redact(session: &Session) -> [String; 2] {
+    let line = ["zfs", "redact", "one/a@1", "book", "one/x@r", "one/y@r"];
+    assert_eq!(feature(session, "one", "redaction_bookmarks"), "enabled");
+    session.ok(&line);
+    assert_eq!(feature(session, "one", "redaction_bookmarks"), "active");
+    let exists = session.refused(&line);
+    assert!(exists.contains("bookmark '#book' exists"), "{exists}");
+    let unrelated = session.refused(&["zfs", "redact", "one/x@r", "b2", "one/y@r"]);
+    assert!(unrelated.contains("no later snapshot of it"), "{unrelated}");
+    let guids = ["one/x@r", "one/y@r"].map(|name| value(session, name, "guid"));
+    assert_eq!(
+        value(session, "one/a#book", "redact_snaps"),
+        guids.join(",")
+    );
+    guids
+}
+
+#[test]
+fn what_was_left_out_reads_as_an_error_until_it_comes() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    let guids = redact(&session);
+    piped(&session, "--redact book one/a@1", "two/a");
+    assert_eq!(value(&session, "two/a", "redact_snaps"), guids.join(","));
+    assert_eq!(value(&session, "two/a@1", "redact_snaps"), guids.join(","));
+    assert_eq!(feature(&session, "two", "redacted_datasets"), "active");
+    assert_eq!(value(&session, "two/a", "mounted"), "no");
+    let told = session.refused(&["zfs", "mount", "two/a"]);
+    assert!(
+        told.contains("created by receiving a redacted zfs send stream"),
+        "{told}"
+    );
+    session.ok(&["zfs", "mount", "-f", "two/a"]);
+    let (here, there) = (session.mount("one/a"), session.mount("two/a"));
+    for name in ["same", "first"] {
+        assert!(
+            fs::read(here.join(name)).expect("read") == fs::read(there.join(name)).expect("read")
+        );
+    }
+    assert_eq!(
+        readable(&there.join("both")),
+        [true, true, false, true, true, true, true, true]
+    );
+    assert_eq!(
+        readable(&there.join("cut")),
+        [true, false, false, false, false, false, false, false]
+    );
+    assert_eq!(readable(&there.join("gone")), [false; 8]);
+    assert_eq!(readable(&there.join("small")), [false]);
+    let error = fs::read(there.join("small")).expect_err("it is left out");
+    assert_eq!(error.raw_os_error(), Some(5));
+    session.ok(&["zfs", "unmount", "two/a"]);
+
+    // A clone that is all there, from what lacks just that; and what was left out, sent later.
+    session.ok(&["zfs", "snapshot", "one/a@2"]);
+    refused(
+        &session,
+        "-i @1 one/a@2",
+        "-F two/a",
+        "redacted otherwise than the stream",
+    );
+    piped(&session, "-i one/a@1 one/x@r", "two/x");
+    assert_eq!(value(&session, "two/x", "redact_snaps"), "-");
+    assert_same(&session.mount("one/x"), &session.mount("two/x"));
+    session.export_clean("two");
+    session.import("two", &[]);
+    piped(&session, "-i one/a#book one/a@2", "-F two/a");
+    assert_eq!(value(&session, "two/a", "redact_snaps"), "-");
+    session.ok(&["zfs", "mount", "two/a"]);
+    assert_same(&here, &there);
+    session.ok(&["zpool", "scrub", "-w", "two"]);
+    for dataset in ["two/x", "two/a@1"] {
+        session.ok(&["zfs", "destroy", "-r", dataset]);
+    }
+    assert_eq!(feature(&session, "two", "redacted_datasets"), "enabled");
+    session.export_clean("two");
+    session.ok(&["zfs", "destroy", "one/a#book"]);
+    assert_eq!(feature(&session, "one", "redaction_bookmarks"), "enabled");
+    session.export_clean("one");
+}
+
+#[test]
+fn more_snapshots_than_a_list_can_name_are_refused() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("one", 96, &["-O", "atime=off"]);
+    let root = session.mount("one");
+    fs::write(root.join("file"), noise(400_000)).expect("written");
+    session.ok(&["zfs", "snapshot", "one@0"]);
+    put(&root.join("file"), 0, b"other");
+    let later: Vec<String> = (1..=37).map(|number| format!("one@{number}")).collect();
+    for name in &later {
+        session.ok(&["zfs", "snapshot", name]);
+    }
+    let mut line = vec!["zfs", "redact", "one@0", "#many"];
+    line.extend(later.iter().map(String::as_str));
+    let told = session.refused(&line);
+    assert!(told.contains("more than 36 redaction snapshots"), "{told}");
+    line.pop();
+    session.ok(&line);
+    let named = value(&session, "one#many", "redact_snaps");
+    assert_eq!(named.split(',').count(), 36);
+    session.export("one");
+    // With the bookmarks, zdb does not come back.
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        let out = zdb.run(&session.images(), &["-bcc"], &["one"]);
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.contains("No leaks"), "{text}");
+    }
+    session.import("one", &[]);
+    session.ok(&["zfs", "destroy", "one#many"]);
+    session.export_clean("one");
+}
