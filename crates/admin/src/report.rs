@@ -355,6 +355,10 @@ pub struct ExpansionReport {
     pub ended: Option<u64>,
     /// Bytes copied.
     pub copied: u64,
+    /// Bytes that are copied in all.
+    pub to_copy: u64,
+    /// It waits for devices.
+    pub waits: bool,
 }
 
 /// A pool checkpoint.

@@ -53,6 +53,9 @@ pub const RING_OFFSET: u64 = LabelAreas::AT.ring.offset as u64;
 pub const RING_SIZE: usize = LabelAreas::AT.ring.width();
 /// Where allocatable space starts: device byte of offset 0 of a block address.
 pub const DATA_START: u64 = 4 << 20;
+/// Where the boot area starts, which ends at [`DATA_START`]. The beginning of a RAID-Z vdev goes through it when it
+/// gets another child.
+pub const BOOT_START: u64 = 2 * SIZE;
 /// What both ends of a leaf take together.
 pub const RESERVED: u64 = DATA_START + 2 * SIZE;
 /// The smallest device.

@@ -103,20 +103,79 @@ bits! {
     }
 }
 
-/// [`ReflowInfo`]'s state while the first sectors are in the scratch area, and nowhere else for certain.
-const SCRATCH_HOLDS: u64 = 1;
+/// What a scratch area holds of a RAID-Z vdev that is getting another child: [`ReflowInfo`]'s state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Scratch {
+    /// Nothing, for nothing has moved.
+    #[default]
+    Unused = 0,
+    /// The first sectors, which are nowhere else for certain.
+    Holds = 1,
+    /// Nothing that counts: they have moved to their places.
+    Moved = 2,
+    /// The same, which an import has done.
+    MovedByImport = 3,
+    /// The same, and others have moved behind them.
+    MovedOn = 4,
+}
+
+/// How far a RAID-Z vdev has moved that is getting another child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reflow {
+    /// Up to which byte.
+    pub moved: u64,
+    /// What the scratch areas hold.
+    pub scratch: Scratch,
+}
+
+impl Scratch {
+    const ALL: [Self; 5] = [
+        Self::Unused,
+        Self::Holds,
+        Self::Moved,
+        Self::MovedByImport,
+        Self::MovedOn,
+    ];
+}
+
+impl Reflow {
+    /// What a word says; none if it has a state that is not known.
+    #[must_use]
+    pub fn of_word(word: u64) -> Option<Self> {
+        let state = ReflowInfo::AT.state.get(word);
+        let mut all = Scratch::ALL.into_iter();
+        Some(Self {
+            moved: ReflowInfo::AT.offset.get(word) << 9,
+            scratch: all.find(|scratch| *scratch as u64 == state)?,
+        })
+    }
+
+    /// The word that says so.
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        let word = ReflowInfo::AT.offset.set(0, self.moved >> 9);
+        ReflowInfo::AT.state.set(word, self.scratch as u64)
+    }
+}
 
 impl Uberblock {
-    /// Up to which byte the RAID-Z vdev that is getting another child has moved.
-    #[must_use]
-    pub const fn moved_bytes(&self) -> u64 {
-        ReflowInfo::AT.offset.get(self.reflow_info) << 9
+    /// How far the RAID-Z vdev has moved that is getting another child.
+    ///
+    /// # Errors
+    /// A state that is not known.
+    pub fn reflow(&self) -> Result<Reflow, FormatError> {
+        Reflow::of_word(self.reflow_info).ok_or(FormatError::Invalid {
+            what: "uberblock",
+            field: "raidz_reflow_info",
+            value: self.reflow_info,
+        })
     }
 
     /// Whether the first bytes that moved are in the scratch area of each child, and perhaps nowhere else.
     #[must_use]
-    pub const fn begins_to_move(&self) -> bool {
-        ReflowInfo::AT.state.get(self.reflow_info) == SCRATCH_HOLDS
+    pub const fn is_in_scratch(&self) -> bool {
+        ReflowInfo::AT.state.get(self.reflow_info) == Scratch::Holds as u64
     }
 
     /// The uberblock of a new txg as OpenZFS 2.3 writes it, without multihost protection.

@@ -2,7 +2,7 @@
 
 use crate::draid::DraidStripes;
 use crate::raidz::Stripes;
-use crate::{Block, Kind, Layout};
+use crate::{Block, Kind, Layout, Moved};
 
 /// A part of a block, or of its parity, that lies on one child, in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +13,23 @@ pub struct Column {
     pub child: usize,
     /// Where in the child's allocatable area, bytes.
     pub offset: u64,
+    /// Which area of the child that is.
+    pub area: Area,
+    /// Of a block that is narrower than its vdev: which sector of the vdev it is. Else 0.
+    pub number: u64,
     /// How long, in bytes: whole sectors. A column that holds nothing counts for its stripe's parity all the same.
     pub len: u64,
     /// What is there.
     pub content: Content,
+}
+
+/// What an offset of a child counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// The allocatable area.
+    Data,
+    /// The scratch area, which holds the beginning of the allocatable one while that is overwritten.
+    Scratch,
 }
 
 /// What a column holds.
@@ -52,7 +65,11 @@ enum Shape {
 }
 
 impl Columns {
-    pub(crate) fn new(layout: &Layout, block: &Block, children: usize) -> Self {
+    pub(crate) fn new(
+        layout: &Layout,
+        block: &Block,
+        (children, moved): (usize, Option<Moved>),
+    ) -> Self {
         let len = layout.whole_sectors(block.psize);
         let (shape, end) = match layout.kind() {
             Kind::Single | Kind::Mirror | Kind::Indirect => {
@@ -60,7 +77,7 @@ impl Columns {
                 (Shape::Copies { offset, len }, children)
             }
             Kind::RaidZ(raidz) => {
-                let stripes = raidz.stripes(block, layout.sector());
+                let stripes = raidz.stripes(block, layout.sector(), moved);
                 let count = match &stripes {
                     Stripes::One(stripe) => stripe.count(),
                     Stripes::Rows(rows) => rows.count(),
@@ -96,6 +113,8 @@ impl Iterator for Columns {
                     stripe: 0,
                     child: index,
                     offset: *offset,
+                    area: Area::Data,
+                    number: 0,
                     len: *len,
                     content: Content::Whole,
                 });
@@ -109,6 +128,12 @@ impl Iterator for Columns {
             stripe: column.stripe as usize,
             child: column.child as usize,
             offset: bytes(column.start),
+            area: if column.in_scratch {
+                Area::Scratch
+            } else {
+                Area::Data
+            },
+            number: column.number,
             len: bytes(column.len),
             content: match column.data_start {
                 None => Content::Parity(column.index as usize),

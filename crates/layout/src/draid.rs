@@ -279,6 +279,8 @@ impl DraidStripes {
             len,
             data_start,
             data_len,
+            number: 0,
+            in_scratch: false,
         }
     }
 }

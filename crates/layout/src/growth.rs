@@ -9,15 +9,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Growth {
     /// From which txgs on blocks are wider by one child than before.
     since: Box<[Txg]>,
-    /// Up to which byte of the vdev its sectors have moved, where a child is being added.
+    /// What has moved, where a child is being added: as [`Moved::word`].
     moved: Option<AtomicU64>,
+}
+
+/// What has moved of a vdev that is getting another child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Up to which byte of the vdev.
+    pub to: u64,
+    /// Whether it is in the scratch area of each child, and perhaps nowhere else.
+    pub in_scratch: bool,
+}
+
+impl Moved {
+    /// Places are whole sectors, none of which is odd.
+    const IN_SCRATCH: u64 = 1;
+
+    const fn word(self) -> u64 {
+        (self.to & !Self::IN_SCRATCH) | self.in_scratch as u64
+    }
+
+    const fn of_word(word: u64) -> Self {
+        Self {
+            to: word & !Self::IN_SCRATCH,
+            in_scratch: word & Self::IN_SCRATCH != 0,
+        }
+    }
 }
 
 impl Growth {
     pub(crate) fn new(since: &[Txg], is_growing: bool) -> Self {
         Self {
             since: since.into(),
-            moved: is_growing.then(|| AtomicU64::new(0)),
+            moved: is_growing.then(AtomicU64::default),
         }
     }
 
@@ -33,25 +58,25 @@ impl Growth {
         self.since.len() - known
     }
 
-    /// The byte of the vdev up to which sectors have moved; none if no child is being added.
+    /// What has moved; none if no child is being added.
     #[must_use]
-    pub fn moved(&self) -> Option<u64> {
-        self.moved
-            .as_ref()
-            .map(|moved| moved.load(Ordering::Acquire))
+    pub fn moved(&self) -> Option<Moved> {
+        let word = self.moved.as_ref()?.load(Ordering::SeqCst);
+        Some(Moved::of_word(word))
     }
 
-    /// Says how far sectors have moved. Whoever reads or writes a block from now on looks for it accordingly.
-    pub fn set_moved(&self, bytes: u64) {
-        if let Some(moved) = &self.moved {
-            moved.store(bytes, Ordering::Release);
+    /// Says how far sectors have moved. Whoever looks for a block from now on does so accordingly.
+    pub fn set_moved(&self, moved: Moved) {
+        if let Some(word) = &self.moved {
+            word.store(moved.word(), Ordering::SeqCst);
         }
     }
 }
 
+/// How far sectors have moved is no part of what a vdev is.
 impl PartialEq for Growth {
     fn eq(&self, other: &Self) -> bool {
-        self.since == other.since && self.moved() == other.moved()
+        self.since == other.since && self.is_growing() == other.is_growing()
     }
 }
 

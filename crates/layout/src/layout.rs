@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Block, Columns, Kind, Placement};
+use crate::{Block, Columns, Kind, Moved, Placement};
 use base::Txg;
 
 /// How a top-level vdev spreads blocks over its children.
@@ -128,13 +128,37 @@ impl Layout {
     /// What of a block lies on which child.
     #[must_use]
     pub fn columns(&self, block: &Block, children: usize) -> Columns {
-        Columns::new(self, block, children)
+        Columns::new(self, block, (children, self.moved()))
+    }
+
+    /// Of how many children a vdev was that got more since blocks of a txg were written, until it had all.
+    #[must_use]
+    pub fn earlier_widths(&self, birth: Txg) -> Range<usize> {
+        match &self.kind {
+            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => 0..0,
+            Kind::RaidZ(raidz) => raidz.earlier_widths(birth),
+        }
+    }
+
+    /// What has moved of a vdev that is getting another child; none of all others.
+    #[must_use]
+    pub fn moved(&self) -> Option<Moved> {
+        match &self.kind {
+            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => None,
+            Kind::RaidZ(raidz) => raidz.moved(),
+        }
     }
 
     /// The columns of a block, and the pieces of children in which they lie.
     #[must_use]
     pub fn placement(&self, block: &Block, children: usize) -> Placement {
-        Placement::new(self.columns(block, children))
+        self.placement_at(block, children, self.moved())
+    }
+
+    /// [`Layout::placement`] when so much has moved, of a vdev that is getting another child.
+    #[must_use]
+    pub fn placement_at(&self, block: &Block, children: usize, moved: Option<Moved>) -> Placement {
+        Placement::new(Columns::new(self, block, (children, moved)))
     }
 
     /// Whether every child has every byte of the vdev at the vdev's own offset. Only then can neighbouring blocks be

@@ -17,14 +17,16 @@ mod layout;
 mod permutation;
 mod placement;
 mod raidz;
+mod reflow;
 mod rows;
 mod stripe;
 
 pub use block::Block;
-pub use columns::{Column, Columns, Content};
+pub use columns::{Area, Column, Columns, Content};
 pub use draid::Draid;
-pub use growth::Growth;
+pub use growth::{Growth, Moved};
 pub use kind::Kind;
 pub use layout::Layout;
 pub use placement::{Piece, Placement};
 pub use raidz::RaidZ;
+pub use reflow::{Reflow, Spread};

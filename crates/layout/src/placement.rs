@@ -1,6 +1,6 @@
 //! The pieces in which the columns of a block lie on children: what is read and written at once.
 
-use crate::{Column, Columns};
+use crate::{Area, Column, Columns};
 use std::ops::Range;
 
 /// Bytes of a child, in one piece.
@@ -10,6 +10,8 @@ pub struct Piece {
     pub child: usize,
     /// Where in the child's allocatable area, bytes.
     pub offset: u64,
+    /// Which area of the child that is.
+    pub area: Area,
     /// How long, in bytes: whole sectors.
     pub len: u64,
 }
@@ -32,7 +34,7 @@ impl Placement {
         for column in &columns {
             let follows = |piece: &Piece| {
                 let end = piece.offset.saturating_add(piece.len);
-                piece.child == column.child && end == column.offset
+                piece.child == column.child && piece.area == column.area && end == column.offset
             };
             // Those before this one are of other stripes, or of other children.
             let known = match column.stripe {
@@ -48,6 +50,7 @@ impl Placement {
                 None => pieces.push(Piece {
                     child: column.child,
                     offset: column.offset,
+                    area: column.area,
                     len: column.len,
                 }),
             }

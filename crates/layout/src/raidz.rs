@@ -1,8 +1,8 @@
 //! RAID-Z: blocks in stripes of their own, each with its parity.
 
 use crate::Block;
-use crate::growth::Growth;
-use crate::rows::Rows;
+use crate::growth::{Growth, Moved};
+use crate::rows::{MovedSectors, Rows};
 use crate::stripe::{Shape, StripeColumn, exchanged};
 use base::Txg;
 use std::sync::Arc;
@@ -73,6 +73,20 @@ impl RaidZ {
         usize::from(self.children) - usize::from(self.is_growing())
     }
 
+    /// What has moved to one child more; none if no child is being added.
+    #[must_use]
+    pub fn moved(&self) -> Option<Moved> {
+        self.growth().and_then(Growth::moved)
+    }
+
+    /// Of how many children the vdev was when or since blocks of a txg were written, without its present ones: sectors
+    /// of these blocks may have been copied from child to child since.
+    #[must_use]
+    pub fn earlier_widths(&self, birth: Txg) -> std::ops::Range<usize> {
+        let first = usize::try_from(self.width_at(birth)).unwrap_or(usize::MAX);
+        first..usize::from(self.children)
+    }
+
     fn is_growing(&self) -> bool {
         self.growth().is_some_and(|growth| growth.is_growing())
     }
@@ -95,8 +109,8 @@ impl RaidZ {
         used.div_ceil(step).saturating_mul(step)
     }
 
-    /// The stripes of a block, on sectors of so many bytes.
-    pub(crate) fn stripes(&self, block: &Block, sector: u64) -> Stripes {
+    /// The stripes of a block, on sectors of so many bytes, when so much has moved.
+    pub(crate) fn stripes(&self, block: &Block, sector: u64, moved: Option<Moved>) -> Stripes {
         let width = self.width_at(block.birth);
         let sectors = block.psize.div_ceil(sector);
         let shape = Shape::new(u64::from(self.parity), width, sectors);
@@ -110,8 +124,10 @@ impl RaidZ {
                 is_exchanged,
             });
         }
-        let moved = self.growth().and_then(Growth::moved);
-        let moved = moved.map(|bytes| bytes / sector);
+        let moved = moved.map(|moved| MovedSectors {
+            to: moved.to / sector,
+            in_scratch: moved.in_scratch,
+        });
         Stripes::Rows(Rows::new(shape, first, is_exchanged, (children, moved)))
     }
 
@@ -165,6 +181,8 @@ impl Stripe {
             len,
             data_start: self.shape.data_start(index),
             data_len: len,
+            number: 0,
+            in_scratch: false,
         }
     }
 }

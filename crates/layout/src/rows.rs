@@ -15,7 +15,14 @@ pub(crate) struct Rows {
     children: u64,
     /// Where the vdev's last child is being added: the sector up to which all goes round all children, and from which
     /// on it goes round all but the last.
-    moved: Option<u64>,
+    moved: Option<MovedSectors>,
+}
+
+/// [`crate::Moved`] in sectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MovedSectors {
+    pub(crate) to: u64,
+    pub(crate) in_scratch: bool,
 }
 
 impl Rows {
@@ -23,7 +30,7 @@ impl Rows {
         shape: Shape,
         first: u64,
         is_exchanged: bool,
-        (children, moved): (u64, Option<u64>),
+        (children, moved): (u64, Option<MovedSectors>),
     ) -> Self {
         Self {
             shape,
@@ -57,10 +64,11 @@ impl Rows {
             .first
             .saturating_add(row.saturating_mul(self.shape.width));
         // A row that has moved in part has not moved.
-        let has_moved = |moved: u64| start.saturating_add(columns) <= moved;
-        let children = match self.moved {
-            Some(moved) if !has_moved(moved) => self.children.saturating_sub(1).max(1),
-            Some(_) | None => self.children,
+        let has_moved = |moved: MovedSectors| start.saturating_add(columns) <= moved.to;
+        let (children, in_scratch) = match self.moved {
+            Some(moved) if !has_moved(moved) => (self.children.saturating_sub(1).max(1), false),
+            Some(moved) => (self.children, moved.in_scratch),
+            None => (self.children, false),
         };
         let sector = start.saturating_add(exchanged(self.is_exchanged, index));
         let len = u64::from(row < self.shape.len(index));
@@ -75,6 +83,8 @@ impl Rows {
                 .data_start(index)
                 .map(|start| start.saturating_add(row)),
             data_len: len,
+            number: sector,
+            in_scratch,
         }
     }
 }

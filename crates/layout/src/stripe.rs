@@ -64,6 +64,10 @@ pub(crate) struct StripeColumn {
     pub(crate) data_start: Option<u64>,
     /// How much of it is data; the rest is zero.
     pub(crate) data_len: u64,
+    /// Which sector of the vdev it is; where columns have several, that means nothing.
+    pub(crate) number: u64,
+    /// Whether it is in the child's scratch area.
+    pub(crate) in_scratch: bool,
 }
 
 /// Which place a column takes: only the places change, not what is there.

@@ -29,6 +29,7 @@ mod config;
 mod create;
 mod error;
 mod events;
+mod expansion;
 mod facts;
 mod import;
 mod logs;

@@ -32,6 +32,7 @@ use crate::checkpoint::CheckpointKeeper;
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use crate::events::Event;
+use crate::expansion::Expander;
 use crate::logs::intent_logs::IntentLogs;
 use crate::mos::features::Features;
 use crate::mos::history::Actor;
@@ -73,6 +74,8 @@ pub(crate) struct Writer {
     pub(crate) vdev_changes: Arc<VdevChanges>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,
+    /// What moves of a vdev that is getting another child.
+    pub(crate) expander: Arc<Expander>,
     /// What is done about devices that fail too often.
     pub(crate) diagnosis: Arc<Diagnosis>,
 }

@@ -53,6 +53,10 @@ pub static SCAN_STRIPE_READERS: Tunable = Tunable::new("pool.scan_stripe_readers
 /// How long a scan looks at blocks before it lets the txgs that wait go on, in milliseconds.
 pub static SCAN_SLICE_MS: Tunable = Tunable::new("pool.scan_slice_ms", 250, 1, 5_000);
 
+/// Bytes in use that a txg copies at most while a RAID-Z vdev is expanded.
+pub static REFLOW_SLICE_BYTES: Tunable =
+    Tunable::new("pool.reflow_slice_bytes", 64 << 20, 1 << 20, 1 << 32);
+
 /// Blocks that cannot be read and wait to be stored in the error log; what is beyond is found by the next scrub.
 pub static ERRORS_PENDING_MAX: Tunable =
     Tunable::new("pool.errors_pending_max", 10_000, 1, 1 << 20);
@@ -102,6 +106,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &SCAN_READERS,
     &SCAN_STRIPE_READERS,
     &SCAN_SLICE_MS,
+    &REFLOW_SLICE_BYTES,
     &ERRORS_PENDING_MAX,
     &SCAN_RUNS_AHEAD,
     &SPACE_SHORT_BYTES,

@@ -5,6 +5,7 @@ pub(crate) mod devices;
 pub(crate) mod diagnosis;
 pub(crate) mod disks;
 pub(crate) mod dtl;
+pub(crate) mod expand;
 pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;

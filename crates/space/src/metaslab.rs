@@ -14,6 +14,7 @@ mod keep;
 mod load;
 mod sync;
 mod trim;
+mod used;
 mod weight;
 
 pub(crate) use sync::{Changes, Pass};

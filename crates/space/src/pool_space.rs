@@ -21,6 +21,7 @@ mod allocate;
 mod keep;
 mod memory;
 mod sync;
+mod used;
 
 pub use memory::{Loaded, allocators_of_machine};
 

@@ -82,6 +82,27 @@ impl VdevGeometry {
         usize::try_from(self.size.checked_shr(self.metaslab_shift).unwrap_or(0)).unwrap_or(0)
     }
 
+    /// Where a metaslab lies.
+    fn place(&self, index: usize) -> Place {
+        let size = 1_u64 << self.metaslab_shift;
+        let start = index as u64 * size;
+        Place {
+            vdev: self.vdev,
+            index,
+            range: whole_units(start..start + size, self.layout.unit()),
+            shift: self.layout.ashift(),
+            unit: self.layout.unit(),
+        }
+    }
+
+    /// How many of so many metaslabs are for metadata first.
+    fn metaslabs_for_metadata(&self, count: usize) -> usize {
+        match self.class {
+            ClassKind::Normal => count / tunables::METADATA_SHARE.count(),
+            ClassKind::Log | ClassKind::Special | ClassKind::Dedup => 0,
+        }
+    }
+
     /// The metaslab shift of a new vdev of that size: some 200 metaslabs, none below 16 MB or above 16 GB.
     ///
     /// Source: the behaviour notes on allocation.
@@ -120,36 +141,43 @@ impl VdevSpace {
     /// broken in it is noted in the pool's `findings`.
     #[must_use]
     pub fn new(geometry: VdevGeometry, known: &[MetaslabInfo], findings: &Arc<Findings>) -> Self {
-        let size = 1_u64 << geometry.metaslab_shift;
         let lists = Arc::new(Lists::new(findings));
         let metaslabs = (0..geometry.metaslab_count()).map(|index| {
-            let start = index as u64 * size;
             let info = known.get(index).copied().unwrap_or_default();
-            let place = Place {
-                vdev: geometry.vdev,
-                index,
-                range: whole_units(start..start + size, geometry.layout.unit()),
-                shift: geometry.layout.ashift(),
-                unit: geometry.layout.unit(),
-            };
-            Arc::new(Metaslab::new(place, &info, &lists))
+            Arc::new(Metaslab::new(geometry.place(index), &info, &lists))
         });
         let metaslabs: Vec<Arc<Metaslab>> = metaslabs.collect();
         let sets_aside = geometry.class == ClassKind::Normal && metaslabs.len() > METASLABS_FOR_LOG;
         let emptiest = metaslabs.iter().min_by_key(|metaslab| metaslab.allocated());
         let for_log = emptiest.filter(|_| sets_aside);
-        let for_metadata = match geometry.class {
-            ClassKind::Normal => metaslabs.len() / tunables::METADATA_SHARE.count(),
-            ClassKind::Log | ClassKind::Special | ClassKind::Dedup => 0,
-        };
         Self {
+            for_metadata: geometry.metaslabs_for_metadata(metaslabs.len()),
             geometry,
             capacity_bytes: metaslabs.iter().map(|one| one.place().bytes()).sum(),
             for_log: for_log.map(|metaslab| metaslab.place().index),
-            for_metadata,
             metaslabs,
             lists,
             allocatable: AtomicBool::new(true),
+        }
+    }
+
+    /// The same vdev, that has become larger or wider: its metaslabs, and new ones behind them.
+    #[must_use]
+    pub fn grown(&self, geometry: VdevGeometry) -> Self {
+        let mut metaslabs = self.metaslabs.clone();
+        let new = (metaslabs.len()..geometry.metaslab_count()).map(|index| {
+            let info = MetaslabInfo::default();
+            Arc::new(Metaslab::new(geometry.place(index), &info, &self.lists))
+        });
+        metaslabs.extend(new);
+        Self {
+            for_metadata: geometry.metaslabs_for_metadata(metaslabs.len()),
+            geometry,
+            capacity_bytes: metaslabs.iter().map(|one| one.place().bytes()).sum(),
+            for_log: self.for_log,
+            metaslabs,
+            lists: Arc::clone(&self.lists),
+            allocatable: AtomicBool::new(self.is_allocatable()),
         }
     }
 

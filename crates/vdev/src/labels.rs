@@ -215,13 +215,19 @@ impl Leaf {
         })
     }
 
-    /// Writes an uberblock to its txg's slot in all labels; answers how many took it.
+    /// Writes an uberblock to its txg's slot in all labels; answers how many took it. One that leads to scratch areas
+    /// comes beside the one of its txg that does not: should it be torn, that one counts.
     ///
     /// # Errors
     /// If none did.
     pub fn write_uberblock(&self, new: &Uberblock, multihost: bool) -> Result<usize, VdevError> {
         let ashift = self.ashift();
-        let slot = label::slot_of(new.txg, ashift, multihost);
+        let txg = if new.is_in_scratch() {
+            new.txg.previous()
+        } else {
+            new.txg
+        };
+        let slot = label::slot_of(txg, ashift, multihost);
         self.on_labels(&[0, 1, 2, 3], |start| {
             let offset = start + label::slot_offset(slot, ashift);
             let piece = label::encode_uberblock(new, ashift, offset);

@@ -395,6 +395,16 @@ impl Leaf {
     pub(crate) const fn device_offset(offset: u64) -> u64 {
         offset + label::DATA_START
     }
+
+    /// The same of an offset of the scratch area.
+    pub(crate) const fn scratch_offset(offset: u64) -> u64 {
+        offset + label::BOOT_START
+    }
+
+    /// Writes everything that is queued, and waits until it is done.
+    pub(crate) fn drain(&self) {
+        self.queue.drain();
+    }
 }
 
 /// The bytes of a range, if the newest of what is queued has all of them.

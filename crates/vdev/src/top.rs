@@ -2,6 +2,7 @@
 
 mod kept;
 mod moved;
+mod moves;
 mod parts;
 mod repair;
 mod stripe;
@@ -16,15 +17,17 @@ use crate::{
 use base::thread::{self, Role};
 use base::{Guid, Txg, VdevId, invariant};
 use device::DeviceError;
-use layout::{Block, Kind, Layout, Placement};
+use layout::{Area, Block, Kind, Layout, Moved, Piece, Placement};
 use std::sync::Arc;
-use sys::{Buffer, BufferMut};
+use sys::Buffer;
 
 use kept::Found;
 pub(crate) use kept::KeptWrites;
 pub(crate) use moved::Elsewhere;
 use moved::MovedTo;
-use parts::parts;
+pub use moves::Move;
+use moves::Moves;
+use parts::with_zeros;
 pub use repair::{Lacking, Repaired, ScrubOutcome};
 
 /// What is known of a top-level vdev from its configuration.
@@ -62,6 +65,8 @@ pub struct Top {
     children: Children,
     /// What no leaf took.
     kept: Arc<KeptWrites>,
+    /// What moves to another child, and who looks for blocks meanwhile.
+    moves: Arc<Moves>,
     read_threads: ReadThreads,
     /// Where what it held lies, if it was removed.
     moved_to: Option<MovedTo>,
@@ -81,6 +86,7 @@ impl Top {
             children: Children::new(&node),
             node,
             kept,
+            moves: Moves::new(),
             read_threads: ReadThreads::new(),
             moved_to: None,
         }
@@ -88,8 +94,15 @@ impl Top {
 
     /// The same vdev over other children: leaves came or went. What no leaf took stays with it.
     #[must_use]
-    pub fn regrouped(&self, config: TopConfig, node: Node) -> Arc<Self> {
-        Arc::new(Self::of(config, node, Arc::clone(&self.kept)))
+    pub fn regrouped(self: &Arc<Self>, config: TopConfig, node: Node) -> Arc<Self> {
+        let mut next = Self::of(config, node, Arc::clone(&self.kept));
+        // What has moved to another child has moved of both.
+        if next.layout == self.layout {
+            next.layout = self.layout.clone();
+        }
+        self.moves.succeed(self);
+        next.moves = Arc::clone(&self.moves);
+        Arc::new(next)
     }
 
     /// The txgs of which some block cannot be had, should the leaves fail of which `fails` says so, or be unreadable:
@@ -135,16 +148,12 @@ impl Top {
         &self.layout
     }
 
-    /// Says up to which byte it has moved, if it is a RAID-Z that is getting another child.
-    pub fn set_moved(&self, bytes: u64) {
-        match self.layout.kind() {
-            Kind::RaidZ(raidz) => {
-                raidz
-                    .growth()
-                    .into_iter()
-                    .for_each(|growth| growth.set_moved(bytes));
-            }
-            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => {}
+    /// Says what has moved, if it is a RAID-Z that is getting another child; before anybody looks for blocks.
+    pub fn set_moved(&self, moved: Moved) {
+        if let Kind::RaidZ(raidz) = self.layout.kind()
+            && let Some(growth) = raidz.growth()
+        {
+            growth.set_moved(moved);
         }
     }
 
@@ -190,12 +199,22 @@ impl Top {
 
     /// Where a block lies on the children.
     fn placement(&self, offset: u64, len: usize, birth: Txg) -> Placement {
+        self.placement_at((offset, len, birth), self.layout.moved())
+    }
+
+    /// Where a block lies when so much has moved.
+    fn placement_at(
+        &self,
+        (offset, len, birth): (u64, usize, Txg),
+        moved: Option<Moved>,
+    ) -> Placement {
         let block = Block {
             offset,
             psize: len as u64,
             birth,
         };
-        self.layout.placement(&block, self.children.count())
+        self.layout
+            .placement_at(&block, self.children.count(), moved)
     }
 
     fn contains(&self, offset: u64, len: usize, birth: Txg) -> Result<(), VdevError> {
@@ -339,7 +358,10 @@ impl Top {
             self.id(),
             self.asize()
         );
-        let parts = parts(&self.placement(offset, data.len(), birth), &data);
+        // Nothing moves on before this is in the queues.
+        let _inside = self.look_for();
+        let (mut parts, there) = self.parts_of((offset, birth), &data);
+        parts.extend(there);
         let reports = parts
             .iter()
             .flat_map(|(piece, _)| self.children.of(piece.child));
@@ -361,7 +383,7 @@ impl Top {
         for (piece, bytes) in parts {
             for leaf in self.children.of(piece.child) {
                 if inside && leaf.is_writable() {
-                    let place = Leaf::device_offset(piece.offset);
+                    let place = place_of(&piece);
                     leaf.write(place, bytes.clone(), Arc::clone(&completion));
                     continue;
                 }
@@ -513,14 +535,12 @@ impl Top {
     }
 }
 
-/// `data` with zeros up to `size` bytes.
-fn with_zeros(data: Buffer, size: usize) -> Buffer {
-    if size <= data.len() {
-        return data;
+/// Where a piece lies on the device.
+const fn place_of(piece: &Piece) -> u64 {
+    match piece.area {
+        Area::Data => Leaf::device_offset(piece.offset),
+        Area::Scratch => Leaf::scratch_offset(piece.offset),
     }
-    let mut padded = BufferMut::zeroed(size);
-    padded[..data.len()].copy_from_slice(&data);
-    padded.freeze()
 }
 
 /// Reads from one leaf and judges.

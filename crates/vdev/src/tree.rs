@@ -5,7 +5,7 @@ use crate::{BlockRange, Destination, Mapping, Top, VdevError, WriteGroup, tunabl
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use base::thread::{self, Role};
 use base::{Txg, VdevId};
-use layout::Layout;
+use layout::{Layout, Moved};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -216,10 +216,10 @@ impl VdevTree {
         std::mem::replace(&mut tops[index], top)
     }
 
-    /// Says up to which byte the vdev that is getting another child has moved, by an uberblock.
-    pub fn set_moved(&self, bytes: u64) {
+    /// Says what of the vdev that is getting another child has moved, by an uberblock.
+    pub fn set_moved(&self, moved: Moved) {
         for top in self.tops() {
-            top.set_moved(bytes);
+            top.set_moved(moved);
         }
     }
 

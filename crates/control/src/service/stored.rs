@@ -42,6 +42,8 @@ pub(super) fn expansion(found: Expansion) -> ExpansionReport {
         started: found.started_s,
         ended: found.ended_s,
         copied: found.copied,
+        to_copy: found.to_copy,
+        waits: found.waits,
     }
 }
 

@@ -9,7 +9,8 @@ use format::block_pointer::Dva;
 use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
 use format::nvlist::{NvList, decode_xdr};
-use format::uberblock::Uberblock;
+use format::uberblock::{Scratch, Uberblock};
+use layout::Moved;
 use pipeline::{
     Allocation, AllocationError, AllocationRequest, Allocator, Pipeline, PipelineConfig,
 };
@@ -75,14 +76,20 @@ impl RawPool {
         let mut candidates: Vec<Uberblock> = devices
             .iter()
             .flat_map(|found| found.labels.uberblocks.iter().map(|slot| slot.uberblock))
-            .filter(|uberblock| options.txg_limit.is_none_or(|limit| uberblock.txg <= limit))
             .collect();
         candidates.sort_by(|one, other| other.compare_age(one));
+        // Where sectors of a vdev are that is getting another child, the newest one says, whatever state is read.
+        let reflow = candidates.first().and_then(|newest| newest.reflow().ok());
+        let reflow = reflow.unwrap_or_default();
+        pipeline.vdevs().set_moved(Moved {
+            to: reflow.moved,
+            in_scratch: reflow.scratch == Scratch::Holds,
+        });
+        candidates.retain(|uberblock| options.txg_limit.is_none_or(|limit| uberblock.txg <= limit));
         candidates.dedup_by_key(|uberblock| (uberblock.txg, uberblock.timestamp));
         let tried = candidates.len();
         let mut newest_error = None;
         for (uberblocks_skipped, uberblock) in candidates.into_iter().enumerate() {
-            pipeline.vdevs().set_moved(uberblock.moved_bytes());
             match open_mos(&pipeline, &uberblock) {
                 Ok(mos) => {
                     let pool = Self {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Area;
 use crate::{Column, Content, RaidZ};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -74,6 +75,8 @@ fn all_but_one_side_of_a_mirror_may_fail() {
 fn each_side_of_a_mirror_has_the_block_at_its_own_place() {
     let side = |child| Column {
         stripe: 0,
+        area: Area::Data,
+        number: 0,
         child,
         offset: 8192,
         len: 4096,

@@ -2,8 +2,8 @@
 
 use admin::date::{moment, span};
 use admin::{
-    DedupReport, LeafWorkState, PoolNote, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
-    VdevClass, VdevNaming, VdevReport, VdevState, human, human_bytes,
+    DedupReport, ExpansionReport, LeafWorkState, PoolNote, PoolStatus, ScanKind, ScanReport,
+    ScanState, VdevCause, VdevClass, VdevNaming, VdevReport, VdevState, human, human_bytes,
 };
 
 use super::tree::{GROUPS, lines};
@@ -123,7 +123,7 @@ pub(crate) fn status(pool: &PoolStatus, options: StatusOptions) -> String {
     if let Some(scan) = &pool.scan {
         out += &scan_lines(scan, options.now);
     }
-    out += &other_lines(pool);
+    out += &other_lines(pool, options.now);
     out += "config:\n\n";
     out += &config(pool, options);
     out += "\n";
@@ -177,7 +177,7 @@ refcnt   blocks   LSIZE   PSIZE   DSIZE   blocks   LSIZE   PSIZE   DSIZE
 ------   ------   -----   -----   -----   ------   -----   -----   -----
 ";
 
-fn other_lines(pool: &PoolStatus) -> String {
+fn other_lines(pool: &PoolStatus, now: u64) -> String {
     let mut out = String::new();
     if let Some(removal) = &pool.removal {
         if let Some(ended) = removal.ended {
@@ -222,13 +222,36 @@ fn other_lines(pool: &PoolStatus) -> String {
                 moment(ended)
             ),
             None => format!(
-                "expand: expansion of {} in progress since {}\n",
+                "expand: expansion of {} in progress since {}\n{}",
                 expansion.vdev,
-                moment(expansion.started)
+                moment(expansion.started),
+                expansion_progress(expansion, now.saturating_sub(expansion.started).max(1))
             ),
         };
     }
     out
+}
+
+/// How far an expansion is that has run for so many seconds.
+fn expansion_progress(expansion: &ExpansionReport, elapsed: u64) -> String {
+    /// Nobody is told that something takes longer.
+    const LONGEST: u64 = 30 * 24 * 3600;
+    let (copied, total) = (expansion.copied, expansion.to_copy);
+    let rate = (copied / elapsed).max(1);
+    let share = u128::from(copied) * 10_000 / u128::from(total.max(1));
+    let end = match total.checked_sub(copied).map(|left| left / rate) {
+        _ if expansion.waits => "paused for resilver or clear".to_owned(),
+        Some(left) if left < LONGEST => format!("{} to go", span(left)),
+        Some(_) | None => "(copy is slow, no estimated time)".to_owned(),
+    };
+    format!(
+        "\t{} / {} copied at {}/s, {}.{:02}% done, {end}\n",
+        human(copied),
+        human(total),
+        human(rate),
+        share / 100,
+        share % 100,
+    )
 }
 
 fn scan_lines(scan: &ScanReport, now: u64) -> String {

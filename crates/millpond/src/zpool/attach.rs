@@ -6,13 +6,15 @@ use admin::Change;
 use admin::changes::AttachDevice;
 
 use super::vdev_specs::{asked_ashift, check_device, device_path};
-use crate::daemons::{change, pool};
+use super::wait::under_way;
+use crate::daemons::{change, pool, status};
 use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
 use crate::output::{Outcome, usage};
+use crate::waiting::until_idle;
 
 const FLAGS: &[Flag] = &[
     switch("f", "use a device that looks used"),
-    switch("w", "wait until it is resilvered"),
+    switch("w", "wait until it is resilvered, or the RAID-Z expanded"),
     option("o", "ashift=number", "the sector size as a power of two"),
 ];
 
@@ -20,8 +22,8 @@ const FLAGS: &[Flag] = &[
 pub(super) const ATTACH: Command = Command {
     name: "attach",
     aliases: &[],
-    summary: "Attach a device to another one, which becomes a mirror, or to a mirror.",
-    forms: &["pool device new-device"],
+    summary: "Attach a device to another one, which becomes a mirror, to a mirror, or to a RAID-Z, which is expanded.",
+    forms: &["pool device|raidz new-device"],
     flags: FLAGS,
     operands: Operands::ANY,
     run: attach,
@@ -68,8 +70,13 @@ fn run(call: &Invocation, replace: bool) -> Outcome {
     };
     let mut connection = pool(name)?;
     change(&mut connection, Change::AttachDevice(request), &call.line)?;
-    if call.has("w") {
-        change(&mut connection, Change::WaitScrub, "")?;
+    if !call.has("w") {
+        return Ok(());
     }
-    Ok(())
+    if !replace && device.starts_with("raidz") {
+        return until_idle(connection, &mut |connection| {
+            Ok(under_way(&status(connection)?).is_idle(&["raidz_expand"]))
+        });
+    }
+    change(&mut connection, Change::WaitScrub, "")
 }

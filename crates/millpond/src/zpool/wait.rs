@@ -32,14 +32,15 @@ pub(super) const COMMAND: Command = Command {
         option(
             "t",
             "activity[,...]",
-            "only these: discard, free, initialize, replace, resilver, scrub, trim; others of OpenZFS never run here",
+            "only these: discard, free, initialize, raidz_expand, replace, resilver, scrub, trim; \
+             others of OpenZFS never run here",
         ),
     ],
     operands: Operands::between(1, 2, "missing 'pool' argument"),
     run: wait,
 };
 
-/// What a pool may be busy with. Neither removals nor expansions are made here.
+/// What a pool may be busy with. Removals are not made here.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -65,6 +66,7 @@ pub(super) struct Work {
     pub(super) resilver: Option<u64>,
     pub(super) scrub: Option<u64>,
     pub(super) trim: Option<u64>,
+    pub(super) raidz_expand: Option<u64>,
 }
 
 impl Work {
@@ -78,6 +80,7 @@ impl Work {
             "resilver" => self.resilver,
             "scrub" => self.scrub,
             "trim" => self.trim,
+            "raidz_expand" => self.raidz_expand,
             _ => None,
         }
     }
@@ -166,6 +169,11 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
         discard: discarded.map(|checkpoint| checkpoint.consumes),
         ..Work::default()
     };
+    if let Some(expansion) = &status.expansion
+        && expansion.ended.is_none()
+    {
+        work.raidz_expand = Some(expansion.to_copy.saturating_sub(expansion.copied));
+    }
     for vdev in &status.vdevs {
         add_work(vdev, &mut work.trim, |leaf| leaf.trim);
         add_work(vdev, &mut work.initialize, |leaf| leaf.initialize);

@@ -13,7 +13,6 @@ use format::config::directory;
 use pipeline::Pipeline;
 use vdev::{TxgRanges, VdevTree};
 
-use super::foundation::Allocating;
 use super::services::{WithServices, Writing};
 use crate::allocation::opening::OpenedSpace;
 use crate::blocks::Sharing;
@@ -21,6 +20,7 @@ use crate::blocks::dedup::WeakTables;
 use crate::blocks::gate::ReuseGate;
 use crate::checkpoint::CheckpointKeeper;
 use crate::error::{PoolError, Result};
+use crate::expansion::Expander;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::pool::{Pool, Rewound, Writer};
@@ -149,24 +149,22 @@ impl WithDatasets {
         let services = &self.services;
         let gate = ReuseGate::new(beginning.uberblock.txg);
         let sharing = self.sharing(&writing);
-        let Allocating {
-            engine,
-            space,
-            allocator,
-        } = writing.allocating;
+        let new = writing.allocating;
+        let (engine, space, allocator) = (new.engine, new.space, new.allocator);
         services.store.set_written(&engine, &gate, sharing);
         self.pipeline.set_dedup(WeakTables::of(&services.dedup));
-        let deferred = deferred_frees(services)?
-            .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
+        let deferred = needed_frees(services)?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
         let (settings, diagnosis) = (Settings::new(), Diagnosis::new());
         let last = Arc::new(LastSynced::new(beginning.uberblock));
+        let expander = Expander::open(services, &beginning.uberblock, &last)?;
         let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
         // The checkpoint comes first, for the others free blocks; the history last: the others write to it.
         let tasks: Vec<Arc<dyn SyncTask>> = vec![
             checkpoint.clone(),
             diagnosis.clone(),
             vdev_changes.clone(),
+            expander.clone(),
             services.spares.clone(),
             features.clone(),
             writing.scrub.clone(),
@@ -200,6 +198,7 @@ impl WithDatasets {
             last,
             flush_all: AtomicBool::new(false),
             log_devices: writing.log_devices,
+            expander: Arc::clone(&expander),
             gate,
             under_way: UnderWay::default(),
             findings: Arc::clone(engine.findings()),
@@ -215,6 +214,7 @@ impl WithDatasets {
             vdev_changes,
             features,
             settings,
+            expander,
             diagnosis,
         })
     }
@@ -236,6 +236,12 @@ impl Whole {
             rewound,
         })
     }
+}
+
+/// The list of frees that were deferred to the next txg, of a pool that cannot be written without.
+fn needed_frees(services: &Arc<PoolServices>) -> Result<NamedList> {
+    let deferred = deferred_frees(services)?;
+    deferred.ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))
 }
 
 /// The list of frees that were deferred to the next txg.

@@ -29,6 +29,11 @@ impl Pool {
             });
         }
         writer.checkpoint.standing().check_none()?;
+        if self.is_expanding() {
+            return Err(PoolError::Invalid {
+                reason: "raidz expansion in progress".to_owned(),
+            });
+        }
         if self.dsl.root_directory()?.available(SpaceClass::Normal)? == 0 {
             return Err(PoolError::NoSpace);
         }

@@ -23,6 +23,10 @@ pub struct Expansion {
     pub ended_s: Option<u64>,
     /// Bytes copied.
     pub copied: u64,
+    /// Bytes in use on the vdev, all of which are copied.
+    pub to_copy: u64,
+    /// Whether nothing is copied, for a device is away or lacks something.
+    pub waits: bool,
 }
 
 impl Facts<'_> {
@@ -49,6 +53,8 @@ impl Facts<'_> {
             started_s: word(vdev_zap::RAIDZ_EXPAND_START_TIME),
             ended_s: (state == FINISHED).then(|| word(vdev_zap::RAIDZ_EXPAND_END_TIME)),
             copied: word(vdev_zap::RAIDZ_EXPAND_BYTES_COPIED),
+            to_copy: self.pool.allocated_on(top.id()),
+            waits: state == RUNS && self.pool.expansion_waits(),
         })
     }
 }

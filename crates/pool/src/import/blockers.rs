@@ -11,7 +11,7 @@ use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::checkpoint;
-use crate::config::PoolConfig;
+use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{ImportBlocker, Result};
 use crate::import::removed;
 use crate::mos::features::Features;
@@ -55,10 +55,13 @@ impl Inspection<'_> {
             if !top.is_indirect() && (has_mapping || top.flag(keys::REMOVING)) {
                 return Some(ImportBlocker::Removal);
             }
-            if top.list.get(keys::RAIDZ_EXPANDING).is_some() {
-                let kind = "RAID-Z (being expanded)";
-                return Some(ImportBlocker::VdevKind { kind });
-            }
+        }
+        let mut tops = self.config.root.children.iter();
+        let expanding = |top: &&VdevConfig| top.list.get(keys::RAIDZ_EXPANDING).is_some();
+        if tops.by_ref().filter(expanding).count() > 1 {
+            // How far each came, no uberblock can say.
+            let kind = "RAID-Z (several being expanded)";
+            return Some(ImportBlocker::VdevKind { kind });
         }
         self.rebuild().or_else(|| self.outage())
     }

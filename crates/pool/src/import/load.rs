@@ -17,6 +17,7 @@ use vdev::TxgRanges;
 use crate::assembly::{Blocks, Foundation, WithObjects};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
+use crate::expansion;
 use crate::import::discover::{self, FoundPool, unknown_label_features};
 use crate::import::removed;
 use crate::mos::features::Features;
@@ -72,9 +73,11 @@ pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> 
         });
     }
     check_label_features(&found, &uberblock)?;
-    if uberblock.begins_to_move() {
-        let kind = "RAID-Z, whose expansion has just begun,".to_owned();
-        return Err(PoolError::UnsupportedVdev { kind });
+    let is_other = |newest: &Uberblock| newest.reflow_info != uberblock.reflow_info;
+    if options.state.is_none() && found.newest_uberblock().is_some_and(is_other) {
+        // What it looks for may have been overwritten by what moved since.
+        let reason = "a RAID-Z has been expanded since".to_owned();
+        return Err(PoolError::Invalid { reason });
     }
     let labels = Stage::open(&found.config, devices, &uberblock, options)?;
     let config = labels.stored_config()?;
@@ -180,7 +183,9 @@ impl Stage {
     ) -> Result<Self> {
         check_sectors(&config.root)?;
         let tree = open_tree(&config.root, devices);
-        tree.vdevs.set_moved(uberblock.moved_bytes());
+        let reflow = uberblock.reflow();
+        let reflow = reflow.map_err(PoolError::corrupt("uberblock"))?;
+        tree.vdevs.set_moved(expansion::moved(reflow));
         // What they missed is in the pool that is read from them.
         dtl::leaves(&tree.vdevs)
             .iter()

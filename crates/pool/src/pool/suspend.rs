@@ -96,6 +96,7 @@ impl Pool {
                 self.go_on_with_scan()?;
             }
             self.run_all_work()?;
+            self.go_on_expanding();
         }
         Ok(picked)
     }

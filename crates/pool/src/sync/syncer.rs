@@ -11,6 +11,7 @@ use crate::blocks::gate::ReuseGate;
 use crate::blocks::{PassWriters, WriteRules, all_are_whole};
 use crate::config::state::ConfigState;
 use crate::error::{PoolError, Result};
+use crate::expansion::Expander;
 use crate::logs::devices::LogDevices;
 use crate::logs::intent_logs::IntentLogs;
 use crate::pool::services::PoolServices;
@@ -74,6 +75,8 @@ pub(crate) struct Syncer {
     pub(crate) flush_all: AtomicBool,
     /// Which log vdevs take blocks.
     pub(crate) log_devices: Arc<LogDevices>,
+    /// What moves of a vdev that is getting another child.
+    pub(crate) expander: Arc<Expander>,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
     /// The writes of the txg that is being synced, or could not be.
@@ -116,6 +119,11 @@ impl LastSynced {
 
     pub(crate) fn get(&self) -> Uberblock {
         *self.uberblock.lock()
+    }
+
+    /// The labels have it.
+    pub(crate) fn set(&self, uberblock: &Uberblock) {
+        *self.uberblock.lock() = *uberblock;
     }
 }
 
@@ -165,6 +173,7 @@ impl Syncer {
                 self.wait_for_devices(error)?;
             }
         }
+        self.expander.synced(root.is_some());
         self.gate.wait(txg);
         if root.is_some() {
             // From here on what rested long enough is given away again, to open transactions as well.
@@ -440,7 +449,10 @@ impl Syncer {
         let (version, guid_sum) = self
             .config
             .with(|config| (config.version(), config.root.guid_sum()));
-        Uberblock::new(version, txg, guid_sum, seconds, root)
+        Uberblock {
+            reflow_info: self.expander.reflow().word(),
+            ..Uberblock::new(version, txg, guid_sum, seconds, root)
+        }
     }
 
     /// Flushes the devices and writes the uberblock. May be done again after a failure: it writes
@@ -460,7 +472,7 @@ impl Syncer {
             let events = &self.services.events;
             events.system("config_sync", Vec::new());
         }
-        *self.last.uberblock.lock() = *uberblock;
+        self.last.set(uberblock);
         Ok(())
     }
 }

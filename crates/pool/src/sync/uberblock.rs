@@ -50,6 +50,15 @@ impl Commit<'_> {
         self.write_labels(&tops, LabelPair::Odd)
     }
 
+    /// Writes the uberblock to these vdevs alone, whose blocks are flushed: beside one of its txg that all have.
+    ///
+    /// # Errors
+    /// As [`Commit::run`].
+    pub(crate) fn run_on(&self, tops: &[Arc<Top>]) -> Result<()> {
+        self.findings.check()?;
+        self.write_uberblock(tops)
+    }
+
     fn chosen(&self, tops: &[Arc<Top>]) -> Vec<Arc<Top>> {
         if self.labels.is_some() {
             return tops.to_vec();

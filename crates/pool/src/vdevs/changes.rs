@@ -82,7 +82,7 @@ impl VdevChanges {
     }
 
     /// Makes a change of devices with the next txg; answers the number of its outcome.
-    pub(super) fn change_devices(&self, change: DeviceChange) -> u64 {
+    pub(crate) fn change_devices(&self, change: DeviceChange) -> u64 {
         let mut state = self.state.lock();
         state.count += 1;
         let number = state.count;
@@ -96,7 +96,7 @@ impl VdevChanges {
     }
 
     /// What became of a change of devices whose txg is over.
-    pub(super) fn outcome(&self, number: u64) -> Result<()> {
+    pub(crate) fn outcome(&self, number: u64) -> Result<()> {
         let outcome = self.state.lock().outcomes.remove(&number);
         outcome.unwrap_or(Err(PoolError::Busy))
     }

@@ -29,7 +29,7 @@ pub struct AttachOptions {
     pub force: bool,
 }
 
-const TOO_SMALL: &str = "device is too small";
+pub(crate) const TOO_SMALL: &str = "device is too small";
 
 fn refused(reason: &str) -> PoolError {
     PoolError::Invalid {
@@ -202,7 +202,7 @@ impl Pool {
         Ok(())
     }
 
-    fn change_devices(&self, writer: &Writer, change: DeviceChange) -> Result<()> {
+    pub(crate) fn change_devices(&self, writer: &Writer, change: DeviceChange) -> Result<()> {
         let number = writer.vdev_changes.change_devices(change);
         writer.engine.wait_synced(None)?;
         let outcome = writer.vdev_changes.outcome(number);
@@ -346,7 +346,11 @@ impl Pool {
 }
 
 /// Refuses a device on which the vdev has no room, or that cannot write its sectors.
-fn check_fits(top: &VdevConfig, device: &dyn BlockDevice, ashift: Option<u32>) -> Result<()> {
+pub(crate) fn check_fits(
+    top: &VdevConfig,
+    device: &dyn BlockDevice,
+    ashift: Option<u32>,
+) -> Result<()> {
     if format::label::leaf_asize(device.size()) < top.leaf_size_min() {
         return Err(refused(TOO_SMALL));
     }

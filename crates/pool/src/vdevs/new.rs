@@ -221,7 +221,7 @@ fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
     }
 }
 
-pub(super) fn leaf_config(
+pub(crate) fn leaf_config(
     index: usize,
     guid: Guid,
     path: &Path,

@@ -17,14 +17,17 @@ use crate::error::{PoolError, Result};
 use crate::sync::tasks::FirstPass;
 use crate::vdevs::devices::node_over;
 use crate::vdevs::dtl;
+use crate::vdevs::expand::Expansion;
 use crate::vdevs::objects::VdevObjects;
 
 /// Txgs that may be open or under way beside the one that syncs, and that one.
 const TXGS_UNDER_WAY: u64 = 3;
 
 /// A change of devices that waits for its txg.
-pub(super) enum DeviceChange {
+pub(crate) enum DeviceChange {
     Attach(Box<Attachment>),
+    /// A RAID-Z vdev gets another child.
+    Expand(Box<Expansion>),
     Detach(Guid),
     TakeOut(Guid, OutOfUse),
     /// The pool itself gets another guid.
@@ -32,7 +35,7 @@ pub(super) enum DeviceChange {
 }
 
 /// A device that comes beside another one.
-pub(super) struct Attachment {
+pub(crate) struct Attachment {
     /// The one beside which it comes.
     pub(super) target: Guid,
     pub(super) beside: Beside,
@@ -126,6 +129,7 @@ impl FirstPass<'_> {
                 }
                 Ok((checked, Vec::new()))
             }
+            DeviceChange::Expand(new) => Ok((self.expand(*new)?, Vec::new())),
             DeviceChange::Detach(guid) => match self.check_detach(&root, guid) {
                 Ok(()) => Ok((Ok(()), self.detach(guid)?.into_iter().collect())),
                 Err(refusal) => Ok((Err(refusal), Vec::new())),
@@ -239,7 +243,7 @@ impl FirstPass<'_> {
         Ok(history.internal(self.tx, "vdev attach", &text, None, now_s)?)
     }
 
-    fn make_leaf_zap(&self, leaf: &mut VdevConfig) -> Result<()> {
+    pub(super) fn make_leaf_zap(&self, leaf: &mut VdevConfig) -> Result<()> {
         let Some(zaps) = self.vdev_zaps_if_any()? else {
             return Ok(());
         };
@@ -379,7 +383,7 @@ impl FirstPass<'_> {
     }
 
     /// Puts a vdev as `config` says in the place of `top`, over its leaves and `extra`, which count first.
-    fn regroup(
+    pub(super) fn regroup(
         &self,
         top: &Arc<Top>,
         config: Option<&VdevConfig>,

@@ -23,7 +23,7 @@ fn bytes_of_columns(placement: &Placement, data: &Buffer) -> Option<Vec<Buffer>>
                 Content::Data { start, len } => {
                     let end = usize::try_from(start.checked_add(len)?).ok()?;
                     let start = usize::try_from(start).ok().filter(|_| end <= data.len())?;
-                    super::with_zeros(data.slice(start..end), column.len as usize)
+                    with_zeros(data.slice(start..end), column.len as usize)
                 }
             });
         }
@@ -77,4 +77,14 @@ fn join(placement: &Placement, cells: Vec<Buffer>) -> Vec<(Piece, Buffer)> {
     }
     let rooms = rooms.into_iter().map(BufferMut::freeze);
     pieces.iter().copied().zip(rooms).collect()
+}
+
+/// `data` with zeros up to `size` bytes.
+pub(super) fn with_zeros(data: Buffer, size: usize) -> Buffer {
+    if size <= data.len() {
+        return data;
+    }
+    let mut padded = BufferMut::zeroed(size);
+    padded[..data.len()].copy_from_slice(&data);
+    padded.freeze()
 }

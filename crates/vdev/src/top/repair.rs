@@ -1,7 +1,6 @@
 //! Giving right bytes to leaves that lack them: scrub, resilver, healing.
 
-use super::parts::parts;
-use super::{Top, read_leaf};
+use super::{Top, place_of, read_leaf};
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use base::Txg;
 use layout::Kind;
@@ -194,13 +193,17 @@ impl Top {
             return self.repair_moved(lacking, range, data);
         }
         let data = self.padded(data.clone());
-        let placement = self.placement(range.offset, data.len(), range.birth);
-        for (piece, bytes) in parts(&placement, &data) {
+        let _inside = self.look_for();
+        let (here, there) = self.parts_of((range.offset, range.birth), &data);
+        let here = here.into_iter().map(|part| (part, true));
+        // What was wrong was copied as it was: there, to whichever children.
+        let there = there.into_iter().map(|part| (part, false));
+        for ((piece, bytes), is_here) in here.chain(there) {
             for leaf in self.children.of(piece.child) {
-                if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
+                if is_here && !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
                     continue;
                 }
-                let place = Leaf::device_offset(piece.offset);
+                let place = place_of(&piece);
                 // A newer write to the place is under way, and speaks for itself: the block is gone and
                 // its place reused, or this is a log block that is being written.
                 if leaf.is_writable() && leaf.has_newer(place, bytes.len()) {
@@ -210,10 +213,10 @@ impl Top {
                     && leaf
                         .write_now(place, bytes.clone(), IoClass::AsyncWrite, range.birth)
                         .is_ok();
-                if done {
+                if done && is_here {
                     leaf.handle().meters.healed.increment();
                     repaired.healed += 1;
-                } else {
+                } else if !done {
                     left_behind([leaf], range.birth);
                     repaired.unrepaired += 1;
                 }

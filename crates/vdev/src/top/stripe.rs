@@ -7,11 +7,11 @@
 
 use super::parts::parts;
 use super::repair::left_behind;
-use super::{Repaired, ScrubOutcome, Top};
+use super::{Repaired, ScrubOutcome, Top, place_of};
 use crate::reads::read_all;
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use itertools::Itertools;
-use layout::{Content, Piece, Placement};
+use layout::{Column, Content, Piece, Placement};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
@@ -27,6 +27,29 @@ struct StripeRead<'a> {
     failures: Vec<LeafFailure>,
     /// Leaves that could have had their column, and did not.
     lacking: Vec<Arc<Leaf>>,
+}
+
+/// Children whose columns are left out.
+#[derive(Clone, Copy)]
+enum Without<'a> {
+    /// As they are.
+    Children(&'a [usize]),
+    /// As they were when there were fewer: what one of them had wrong was copied to others since.
+    Earlier(&'a [usize], usize),
+}
+
+impl Without<'_> {
+    const NOBODY: Self = Self::Children(&[]);
+
+    fn has(self, column: &Column) -> bool {
+        match self {
+            Self::Children(children) => children.contains(&column.child),
+            Self::Earlier(children, width) => {
+                let child = column.number.checked_rem(width as u64);
+                child.is_some_and(|child| children.contains(&(child as usize)))
+            }
+        }
+    }
 }
 
 /// What is known of a piece.
@@ -58,6 +81,7 @@ impl Top {
         (range, class): (BlockRange, IoClass),
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, Vec<LeafFailure>> {
+        let _inside = self.look_for();
         let mut read = StripeRead::new(self, range, class);
         let data = read.as_it_is(accept).or_else(|| {
             let found = read.leave_out(accept);
@@ -84,6 +108,7 @@ impl Top {
         (range, promised): (BlockRange, bool),
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> ScrubOutcome {
+        let _inside = self.look_for();
         let (data, read) = self.examine_stripe(range, accept);
         let repaired = data
             .as_ref()
@@ -116,6 +141,7 @@ impl Top {
         if self.is_indirect() {
             return self.verify_moved(range, accept);
         }
+        let _inside = self.look_for();
         let (data, read) = self.examine_stripe(range, accept);
         Ok(ScrubOutcome {
             data,
@@ -180,14 +206,14 @@ impl<'a> StripeRead<'a> {
         only
     }
 
-    /// What is there of a column, unless its child is one of `without`.
-    fn bytes(&self, column: usize, without: &[usize]) -> Option<&[u8]> {
+    /// What is there of a column, unless it is one of `without`.
+    fn bytes(&self, column: usize, without: Without<'_>) -> Option<&[u8]> {
         let at = self.placement.columns().get(column)?;
         let (piece, start) = self.placement.place(column);
         if at.len == 0 {
             return Some(&[]);
         }
-        if without.contains(&at.child) {
+        if without.has(at) {
             return None;
         }
         let bytes = self.known.get(piece)?.bytes()?;
@@ -198,7 +224,7 @@ impl<'a> StripeRead<'a> {
     fn lost_and_standing(&self, stripe: std::ops::Range<usize>) -> (usize, usize) {
         let (mut lost, mut standing) = (0, 0);
         for index in stripe {
-            let is_there = self.bytes(index, &[]).is_some();
+            let is_there = self.bytes(index, Without::NOBODY).is_some();
             match self.placement.columns().get(index).map(|c| c.content) {
                 Some(Content::Parity(_)) => standing += usize::from(is_there),
                 Some(Content::Data { .. } | Content::Whole) => lost += usize::from(!is_there),
@@ -261,8 +287,8 @@ impl<'a> StripeRead<'a> {
     /// cure that.
     fn read_leaves(&mut self, asked: &[(usize, &Arc<Leaf>)]) -> Vec<Option<Buffer>> {
         let place = |(piece, leaf): &(usize, &'_ Arc<Leaf>)| {
-            let Piece { offset, len, .. } = self.pieces()[*piece];
-            (Arc::clone(leaf), Leaf::device_offset(offset), len as usize)
+            let piece = &self.pieces()[*piece];
+            (Arc::clone(leaf), place_of(piece), piece.len as usize)
         };
         let places: Vec<_> = asked.iter().map(place).collect();
         let results = read_all(&places, self.class, &self.top.read_threads);
@@ -303,7 +329,7 @@ impl<'a> StripeRead<'a> {
         if !self.is_enough() {
             self.read(|_| true, true);
         }
-        self.judge(&[], accept)
+        self.judge(Without::NOBODY, accept)
     }
 
     /// Somebody lies: tries without each set of children that parity can stand for, small sets first.
@@ -319,8 +345,15 @@ impl<'a> StripeRead<'a> {
         let spare = standing.max().unwrap_or(0);
         for count in 1..=spare {
             for without in read.iter().copied().combinations(count) {
-                if let Some(data) = self.judge(&without, accept) {
+                if let Some(data) = self.judge(Without::Children(&without), accept) {
                     return Some(data);
+                }
+            }
+            for width in self.top.layout.earlier_widths(self.range.birth) {
+                for without in (0..width).combinations(count) {
+                    if let Some(data) = self.judge(Without::Earlier(&without, width), accept) {
+                        return Some(data);
+                    }
                 }
             }
         }
@@ -328,11 +361,19 @@ impl<'a> StripeRead<'a> {
     }
 
     /// The block without these children, if it is the wanted one.
-    fn judge(&self, without: &[usize], accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+    fn judge(
+        &self,
+        without: Without<'_>,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> Option<Buffer> {
         let data = self.assemble(without)?;
         let data = data.slice(0..self.range.len);
+        let left_out = |piece: &Piece| match without {
+            Without::Children(children) => children.contains(&piece.child),
+            Without::Earlier(..) => false,
+        };
         let is_doubtful = self.known.iter().zip(self.pieces()).any(|(known, piece)| {
-            matches!(known, Known::Read { is_stale: true, .. }) && !without.contains(&piece.child)
+            matches!(known, Known::Read { is_stale: true, .. }) && !left_out(piece)
         });
         match accept(&data) {
             Verdict::Proven => Some(data),
@@ -342,7 +383,7 @@ impl<'a> StripeRead<'a> {
     }
 
     /// The block from the columns that are there but for those of these children; none if they are too few.
-    fn assemble(&self, without: &[usize]) -> Option<Buffer> {
+    fn assemble(&self, without: Without<'_>) -> Option<Buffer> {
         let whole = self.top.layout.whole_sectors(self.range.len as u64);
         let mut data = BufferMut::scratch(usize::try_from(whole).ok()?);
         for stripe in self.placement.stripes() {
@@ -355,7 +396,7 @@ impl<'a> StripeRead<'a> {
     fn assemble_stripe(
         &self,
         stripe: std::ops::Range<usize>,
-        without: &[usize],
+        without: Without<'_>,
         data: &mut [u8],
     ) -> Option<()> {
         let (mut known, mut parity, mut lost) = (Vec::new(), Vec::new(), Vec::new());

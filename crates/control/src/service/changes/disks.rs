@@ -67,7 +67,12 @@ impl PoolChange for AttachDevice {
             force: self.force,
         };
         let device = NewDevice::Path(path.clone());
-        let result = service.pool.attach_device(target.guid, &device, &options);
+        let expands = !self.replace && target.is_raidz;
+        let result = if expands {
+            service.pool.expand_raidz(target.guid, &device, &options)
+        } else {
+            service.pool.attach_device(target.guid, &device, &options)
+        };
         result.map_err(|error| {
             if pool::is_in_use(&error) {
                 return cannot(FailureKind::Busy, &format!("{} is busy", path.display()));
@@ -185,6 +190,7 @@ impl PoolChange for OnlineDevices {
 struct Meant {
     guid: Guid,
     path: Option<String>,
+    is_raidz: bool,
 }
 
 impl Service {
@@ -197,6 +203,7 @@ impl Service {
         Ok(found.map(|vdev| Meant {
             guid: vdev.guid,
             path: vdev.path.clone(),
+            is_raidz: vdev.kind.starts_with("raidz"),
         }))
     }
 

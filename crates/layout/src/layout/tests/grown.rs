@@ -1,6 +1,7 @@
 //! RAID-Z vdevs that got more children.
 
 use super::*;
+use crate::Area;
 use std::collections::BTreeMap;
 
 /// A vdev that was made `first` wide and got a child more at each of the txgs.
@@ -14,7 +15,10 @@ fn grown(parity: u64, first: usize, since: &[u64]) -> Layout {
 fn growing(parity: u64, width: usize, moved: u64) -> Layout {
     let raidz = RaidZ::new(parity, width).unwrap();
     let raidz = raidz.grown(&[], true).unwrap();
-    raidz.growth().unwrap().set_moved(moved);
+    raidz.growth().unwrap().set_moved(Moved {
+        to: moved,
+        in_scratch: false,
+    });
     Layout::new(Kind::RaidZ(raidz), 12)
 }
 
@@ -137,6 +141,31 @@ fn rows_move_one_by_one() {
         let given_back = layout.on_child(0..1 << 20, 1);
         assert!(given_back.iter().all(std::ops::Range::is_empty));
     }
+}
+
+#[test]
+fn what_has_moved_may_be_in_the_scratch_area() {
+    let raidz = RaidZ::new(1, 4).unwrap().grown(&[], true).unwrap();
+    raidz.growth().unwrap().set_moved(Moved {
+        to: 9 << 12,
+        in_scratch: true,
+    });
+    let layout = Layout::new(Kind::RaidZ(raidz), 12);
+    let placement = layout.placement(&block_of(9, 6, 4), 4);
+    let pieces = placement.pieces().iter();
+    let pieces: Vec<_> = pieces
+        .map(|piece| (piece.child, piece.offset >> 12, piece.area))
+        .collect();
+    // Sectors 6 to 8 have moved; 9 to 11 have not.
+    let expected = [
+        (2, 1, Area::Scratch),
+        (3, 1, Area::Scratch),
+        (0, 2, Area::Scratch),
+        (0, 3, Area::Data),
+        (1, 3, Area::Data),
+        (2, 3, Area::Data),
+    ];
+    assert_eq!(pieces, expected);
 }
 
 proptest! {

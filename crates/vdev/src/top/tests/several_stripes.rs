@@ -3,7 +3,7 @@
 use super::stripe::{block, equals, read, set_away, spoil, top_of, write};
 use super::*;
 use itertools::Itertools;
-use layout::{Draid, RaidZ};
+use layout::{Draid, Moved, RaidZ};
 
 /// A vdev, and where on it blocks are written.
 struct Vdev {
@@ -44,12 +44,22 @@ fn vdevs() -> Vec<Vdev> {
     };
     let growing = RaidZ::new(2, 6).unwrap().grown(&[], true).unwrap();
     let growing = vdev("growing", InteriorKind::RaidZ(growing), 6, 1 << 20);
-    growing.top.set_moved((1 << 20) + (150 << 10));
+    growing.top.set_moved(Moved {
+        to: (1 << 20) + (150 << 10),
+        in_scratch: false,
+    });
+    let first = RaidZ::new(1, 4).unwrap().grown(&[], true).unwrap();
+    let first = vdev("in scratch", InteriorKind::RaidZ(first), 4, 1 << 20);
+    first.top.set_moved(Moved {
+        to: (1 << 20) + (150 << 10),
+        in_scratch: true,
+    });
     vec![
         vdev("grown once", grown(1, 4, 1), 4, (1 << 20) - 8192),
         vdev("grown thrice", grown(2, 7, 3), 7, 8192),
         vdev("grown to six", grown(3, 6, 1), 6, 4096 * 5),
         growing,
+        first,
         vdev("draid1", draid(1, 2, 4, 1), 4, 0),
         vdev("draid2", draid(2, 4, 8, 1), 8, 6 << 16),
         // The blocks begin in one group and end in the next.

@@ -87,7 +87,7 @@ pub(super) fn spoil(
     let pieces = placement.pieces().iter();
     let pieces: Vec<_> = pieces.filter(|piece| piece.child == child).collect();
     for piece in &pieces {
-        let at = (DATA_START + piece.offset) as usize;
+        let at = place_of(piece) as usize;
         let mut bytes = devices[child].bytes.lock().unwrap();
         bytes[at..at + piece.len as usize]
             .iter_mut()
