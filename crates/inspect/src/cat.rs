@@ -6,6 +6,7 @@ use posix::FileType;
 
 use crate::contents::{self, Sink};
 use crate::error::{InspectError, Result};
+use crate::keys::KeyRing;
 use crate::place;
 use crate::problems::Problems;
 use crate::view::LastLink;
@@ -13,14 +14,14 @@ use crate::view::LastLink;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Writes the named files to `out`, one after the other. Bytes that cannot be read are zeros, so
-/// that the others stay where they were.
+/// that the others stay where they were. Keys of encrypted file systems are asked of `keys`.
 ///
 /// # Errors
 /// The words make no sense, or `out` takes nothing more.
-pub fn cat(words: &[String], out: &mut dyn Write) -> Result<Problems> {
+pub fn cat(words: &[String], keys: &KeyRing, out: &mut dyn Write) -> Result<Problems> {
     let mut problems = Problems::default();
     place::for_each(
-        words,
+        (words, keys),
         LastLink::Follow,
         &mut problems,
         &mut |named, problems| {

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use crate::Audience;
 use crate::contents;
 use crate::error::{InspectError, Result};
+use crate::keys::KeyRing;
 use crate::list::{DEPTH_MAX, join};
 use crate::place::{self, Named};
 use crate::problems::Problems;
@@ -33,7 +34,7 @@ use progress::Progress;
 use writer::SparseFile;
 
 /// How to copy.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
     /// Directories with all that is in them (`-r`).
     pub recursive: bool,
@@ -46,6 +47,8 @@ pub struct CopyOptions {
     pub trusted: bool,
     /// Who is told on the standard error how far it is.
     pub audience: Audience,
+    /// Who has keys of encrypted file systems.
+    pub keys: KeyRing,
 }
 
 /// What was copied.
@@ -80,7 +83,7 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
         LastLink::Follow
     };
     let copying = Copying {
-        options: *options,
+        options: options.clone(),
         progress: RefCell::new(Progress::new(options.audience)),
     };
     let mut visit_volume = |view: &VolumeView, problems: &mut Problems| {
@@ -101,6 +104,7 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
         }
         Ok(())
     };
+    let words = (words, &options.keys);
     place::for_each_dataset(words, last, &mut problems, &mut visit, &mut visit_volume)?;
     let mut progress = copying.progress.into_inner();
     progress.finish();
@@ -126,7 +130,7 @@ impl Copying {
         problems: &mut Problems,
     ) {
         let mut copier = Copier {
-            options: self.options,
+            options: self.options.clone(),
             view: &named.view,
             base,
             base_path,

@@ -109,8 +109,16 @@ pub enum InspectError {
         wanted: String,
     },
     /// A dataset that only its key opens.
-    #[error("{0}: it is encrypted, which cannot be read yet")]
+    #[error("{0}: it is encrypted, and no key was given")]
     Encrypted(String),
+    /// A dataset whose key was asked for in vain.
+    #[error("{dataset}: it is encrypted: {reason}")]
+    Locked {
+        /// The dataset.
+        dataset: String,
+        /// Why there is no key.
+        reason: String,
+    },
     /// Features that nothing here knows are active.
     #[error("pool '{pool}' uses features that are not known here: {features}")]
     UnknownFeatures {

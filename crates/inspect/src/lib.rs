@@ -10,6 +10,7 @@ mod contents;
 mod copy;
 mod error;
 mod image;
+mod keys;
 mod line;
 mod list;
 mod log;
@@ -33,6 +34,7 @@ pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
     SpaceFaultKind,
 };
+pub use keys::{KeyQuestion, KeyRing};
 pub use line::Line;
 pub use list::{ListOptions, ls};
 pub use problems::Problems;

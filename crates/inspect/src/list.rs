@@ -9,6 +9,7 @@ use base::ObjectId;
 use posix::{Attributes, FileType};
 
 use crate::error::{InspectError, Result};
+use crate::keys::KeyRing;
 use crate::place::{self, Named};
 use crate::problems::Problems;
 use crate::view::{Entry, LastLink, View};
@@ -19,7 +20,7 @@ pub(crate) use rows::shown;
 pub(crate) const DEPTH_MAX: usize = 4096;
 
 /// How to list.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ListOptions {
     /// Everything about each entry (`-l`).
@@ -34,6 +35,8 @@ pub struct ListOptions {
     pub json: bool,
     /// The output is a terminal: control characters in names are replaced.
     pub terminal: bool,
+    /// Who has keys of encrypted file systems.
+    pub keys: KeyRing,
 }
 
 /// Lists the named files and directories.
@@ -49,12 +52,13 @@ pub fn ls(words: &[String], options: &ListOptions, out: &mut dyn Write) -> Resul
     };
     let headings = words.iter().filter(|word| word.contains(':')).count() > 1 || options.recursive;
     let mut list = List {
-        options: *options,
+        options: options.clone(),
         headings,
         shown: 0,
         out,
     };
     list.begin().map_err(InspectError::Output)?;
+    let words = (words, &options.keys);
     place::for_each(words, last, &mut problems, &mut |named, problems| {
         list.named(&named, problems).map_err(InspectError::Output)
     })?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use posix::Attributes;
 
 use crate::error::{InspectError, Result};
+use crate::keys::KeyRing;
 use crate::problems::Problems;
 use crate::raw::DatasetEntry;
 use crate::source::{Source, Sources};
@@ -32,23 +33,23 @@ impl Named {
 
 /// Finds each target and hands it on. What cannot be found goes to `problems`, and the rest goes on.
 pub(crate) fn for_each(
-    words: &[String],
+    (words, keys): (&[String], &KeyRing),
     last: LastLink,
     problems: &mut Problems,
     visit: &mut dyn FnMut(Named, &mut Problems) -> Result<()>,
 ) -> Result<()> {
-    for_each_dataset(words, last, problems, visit, &mut |_, _| Ok(false))
+    for_each_dataset((words, keys), last, problems, visit, &mut |_, _| Ok(false))
 }
 
 /// [`for_each`]; volumes are handed to `visit_volume`, which says whether it took them.
 pub(crate) fn for_each_dataset(
-    words: &[String],
+    (words, keys): (&[String], &KeyRing),
     last: LastLink,
     problems: &mut Problems,
     visit: &mut dyn FnMut(Named, &mut Problems) -> Result<()>,
     visit_volume: &mut dyn FnMut(&VolumeView, &mut Problems) -> Result<bool>,
 ) -> Result<()> {
-    let mut sources = Sources::default();
+    let mut sources = Sources::new(keys.clone());
     for target in target::parse(words)? {
         match find(&mut sources, &target, last, problems) {
             Ok(named) => visit(named, problems)?,

@@ -9,11 +9,12 @@ use dmu::{BlockError, BlockStore};
 use format::BlockPointer;
 use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
-use pipeline::{Pipeline, PrefetchRequest, Prefetcher, ReadRequest};
+use pipeline::{KeySource, Pipeline, PrefetchRequest, Prefetcher, ReadRequest};
 use sys::Buffer;
 use vdev::InteriorKind;
 
 use crate::error::{InspectError, Result};
+use crate::keys::{ImageKeys, KeyRing};
 use crate::problems::Problems;
 use crate::raw::{DatasetEntry, OpenOptions, RawPool, ZapKey, dataset_phys};
 use crate::target::{Components, Target};
@@ -28,6 +29,7 @@ pub(crate) struct Source {
     images: Vec<PathBuf>,
     pool: RawPool,
     store: Arc<Store>,
+    keys: Arc<ImageKeys>,
 }
 
 /// What a place in a pool turned out to be.
@@ -74,7 +76,11 @@ impl BlockStore for Store {
 
 impl Source {
     /// Opens the pool on these images, reading only. What is odd about it goes to `problems`.
-    pub(crate) fn open(images: &[PathBuf], problems: &mut Problems) -> Result<Self> {
+    pub(crate) fn open(
+        images: &[PathBuf],
+        ring: &KeyRing,
+        problems: &mut Problems,
+    ) -> Result<Self> {
         let options = OpenOptions {
             paths: images.to_vec(),
             ..OpenOptions::default()
@@ -96,6 +102,9 @@ impl Source {
                 format_args!("vdev {index} is on none of these images: what lies there is lost"),
             );
         }
+        let keys = Arc::new(ImageKeys::new(ring.clone()));
+        pool.pipeline
+            .set_keys(Arc::clone(&keys) as Arc<dyn KeySource>);
         let prefetcher = Prefetcher::new(Arc::clone(&pool.pipeline), READERS, READ_AHEAD_BYTES);
         let store = Arc::new(Store {
             pipeline: Arc::clone(&pool.pipeline),
@@ -105,17 +114,27 @@ impl Source {
             images: images.to_vec(),
             pool,
             store,
+            keys,
         })
     }
 
     /// Mounts a dataset.
     pub(crate) fn view(&self, dataset: &DatasetEntry) -> Result<View> {
+        self.unlock(dataset)?;
         View::open(&self.pool.pipeline, Arc::clone(&self.store), dataset)
     }
 
     /// A dataset as a volume; none if it is none.
     pub(crate) fn volume(&self, dataset: &DatasetEntry) -> Result<Option<VolumeView>> {
+        self.unlock(dataset)?;
         VolumeView::open(&self.pool.pipeline, Arc::clone(&self.store), dataset)
+    }
+
+    fn unlock(&self, dataset: &DatasetEntry) -> Result<()> {
+        match dataset.phys.block_pointer.is_encrypted() {
+            true => self.keys.open(&self.pool, dataset),
+            false => Ok(()),
+        }
     }
 
     /// The dataset that a place names, and the path in it.
@@ -371,18 +390,25 @@ fn config_tops(pool: &RawPool) -> Vec<format::nvlist::NvList> {
 }
 
 /// The pools of one command line: each set of images is opened once.
-#[derive(Default)]
 pub(crate) struct Sources {
+    keys: KeyRing,
     open: Vec<Arc<Source>>,
 }
 
 impl Sources {
+    pub(crate) const fn new(keys: KeyRing) -> Self {
+        Self {
+            keys,
+            open: Vec::new(),
+        }
+    }
+
     /// The pool of a target.
     pub(crate) fn get(&mut self, target: &Target, problems: &mut Problems) -> Result<Arc<Source>> {
         if let Some(source) = self.open.iter().find(|open| open.images == target.images) {
             return Ok(Arc::clone(source));
         }
-        let source = Arc::new(Source::open(&target.images, problems)?);
+        let source = Arc::new(Source::open(&target.images, &self.keys, problems)?);
         self.open.push(Arc::clone(&source));
         Ok(source)
     }

@@ -8,6 +8,7 @@ use base::ObjectId;
 use posix::FileType;
 
 use crate::error::{InspectError, Result};
+use crate::keys::KeyRing;
 use crate::list::{DEPTH_MAX, attributes, join, shown};
 use crate::problems::Problems;
 use crate::raw::DatasetEntry;
@@ -16,7 +17,7 @@ use crate::target;
 use crate::view::{LastLink, View};
 
 /// How to draw.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TreeOptions {
     /// No files.
     pub datasets_only: bool,
@@ -24,6 +25,8 @@ pub struct TreeOptions {
     pub depth: Option<usize>,
     /// The output is a terminal: control characters in names are replaced.
     pub terminal: bool,
+    /// Who has keys of encrypted file systems.
+    pub keys: KeyRing,
 }
 
 /// Draws what is below the named places.
@@ -32,12 +35,12 @@ pub struct TreeOptions {
 /// The words make no sense, or `out` takes nothing more.
 pub fn tree(words: &[String], options: &TreeOptions, out: &mut dyn Write) -> Result<Problems> {
     let mut problems = Problems::default();
-    let mut sources = Sources::default();
+    let mut sources = Sources::new(options.keys.clone());
     for target in target::parse(words)? {
         let drawn = sources.get(&target, &mut problems).and_then(|source| {
             let mut drawing = Drawing {
                 source: &source,
-                options: *options,
+                options: options.clone(),
                 problems: &mut problems,
                 seen: HashSet::new(),
                 out,

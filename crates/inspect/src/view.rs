@@ -59,9 +59,6 @@ impl VolumeView {
         if raw.phys.kind != ObjectSetKind::Volume {
             return Ok(None);
         }
-        if root.is_encrypted() {
-            return Err(InspectError::Encrypted(dataset.name.clone()));
-        }
         let size = raw.object(VOLUME_TABLE)?.zap_lookup(b"size")?;
         let size = size.and_then(|size| size.as_word());
         let size = size.ok_or_else(|| InspectError::WrongKind {
@@ -120,9 +117,6 @@ impl View {
         };
         if root.is_hole() {
             return Err(unsuitable("it is empty"));
-        }
-        if root.is_encrypted() {
-            return Err(InspectError::Encrypted(dataset.name.clone()));
         }
         let id = base::ObjectSetId(dataset.id.0);
         let raw = RawObjectSet::open(pipeline, id, *root)?;

@@ -30,18 +30,28 @@ pub(crate) fn is_typed(location: &str) -> bool {
     location == "prompt" && io::stdin().is_terminal()
 }
 
-/// The key of a root of encryption, from a location.
-pub(crate) fn key(root: &KeyRoot, location: &str) -> Result<WrappingKey, Failure> {
-    let invalid = |error: KeyError| refused(FailureKind::Invalid, error);
-    let format = KeyFormat::from_number(root.format).map_err(invalid)?;
+/// The key of a root of encryption that a daemon told of, from a location.
+pub(crate) fn of_root(root: &KeyRoot, location: &str) -> Result<WrappingKey, Failure> {
+    let format = KeyFormat::from_number(root.format);
     let material = KeyMaterial {
-        format,
+        format: format.map_err(|error| refused(FailureKind::Invalid, error))?,
         salt: root.salt,
         iterations: root.iterations,
     };
-    let prompt = format!("Enter {} for '{}': ", name_of(format), root.name);
+    key(&root.name, material, location)
+}
+
+/// The key of a root of encryption, from a location.
+pub(crate) fn key(
+    name: &str,
+    material: KeyMaterial,
+    location: &str,
+) -> Result<WrappingKey, Failure> {
+    let format = material.format;
+    let prompt = format!("Enter {} for '{name}': ", name_of(format));
     let given = at_location(location, &|| prompted(&prompt, format))?;
-    WrappingKey::from_material(&given, material).map_err(invalid)
+    WrappingKey::from_material(&given, material)
+        .map_err(|error| refused(FailureKind::Invalid, error))
 }
 
 /// The key that a dataset is to be made with, if its properties say that it has one of its own.

@@ -6,7 +6,7 @@ mod random;
 use std::path::{Path, PathBuf};
 
 use golden::GoldenPool;
-use millpond_inspect::{CopyOptions, Image, ListOptions, TreeOptions, cat, cp, ls, tree};
+use millpond_inspect::{CopyOptions, Image, KeyRing, ListOptions, TreeOptions, cat, cp, ls, tree};
 
 /// Words of a command line: images, and a place in their pool.
 fn words(images: &[PathBuf], place: &str) -> Vec<String> {
@@ -26,6 +26,7 @@ const RECURSIVE: CopyOptions = CopyOptions {
     force: false,
     trusted: true,
     audience: millpond_inspect::Audience::Nobody,
+    keys: KeyRing::NONE,
 };
 
 #[test]
@@ -65,6 +66,10 @@ fn is_root() -> bool {
 
 /// Copies each dataset that has a manifest, from the given images only.
 fn compare(pool: &GoldenPool, images: &[PathBuf]) {
+    compare_with(pool, images, &RECURSIVE);
+}
+
+fn compare_with(pool: &GoldenPool, images: &[PathBuf], options: &CopyOptions) {
     if !is_root() {
         println!("skipped: owners and device nodes are restored by root only");
         return;
@@ -73,7 +78,7 @@ fn compare(pool: &GoldenPool, images: &[PathBuf]) {
     for (name, wanted) in pool.manifests() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        let copied = cp(&words(images, &name), &out, &RECURSIVE).unwrap();
+        let copied = cp(&words(images, &name), &out, options).unwrap();
         let problems: Vec<String> = copied.problems.lines().collect();
         // A file system may not keep names as long as ZFS does.
         let (long, other): (Vec<_>, Vec<_>) = problems
@@ -106,6 +111,75 @@ fn default() {
 #[test]
 fn codecs() {
     compare_all("codecs");
+}
+
+#[test]
+fn encrypted_with_its_keys() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let hex = std::fs::read(pool.folder.join("hex.key")).unwrap();
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let names = std::sync::Arc::clone(&asked);
+    let keys = KeyRing::asking(move |question| {
+        names.lock().unwrap().push(question.name.clone());
+        let given: &[u8] = match &question.name[..] {
+            "genc/pass" => b"correct horse battery",
+            _ => &hex,
+        };
+        let key = crypto::WrappingKey::from_material(given, question.material);
+        key.map_err(|error| error.to_string())
+    });
+    let options = CopyOptions {
+        keys: keys.clone(),
+        ..RECURSIVE
+    };
+    compare_with(&pool, &pool.images(), &options);
+    asked.lock().unwrap().clear();
+    let folder = tempfile::tempdir().unwrap();
+    let all = CopyOptions {
+        one_file_system: false,
+        ..options
+    };
+    let copied = cp(&words(&pool.images(), ""), folder.path(), &all).unwrap();
+    let problems: Vec<String> = copied.problems.lines().collect();
+    assert!(
+        !problems.iter().any(|line| line.contains("encrypted")),
+        "{problems:?}"
+    );
+    assert_eq!(
+        *asked.lock().unwrap(),
+        ["genc/hex", "genc/pass"],
+        "once for each root"
+    );
+}
+
+#[test]
+fn encrypted_without_a_key_or_with_another() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let place = words(&pool.images(), "genc/pass/child");
+    let said = |keys: KeyRing| {
+        let options = ListOptions {
+            keys,
+            ..ListOptions::default()
+        };
+        let mut out = Vec::new();
+        let problems = ls(&place, &options, &mut out).unwrap();
+        assert!(out.is_empty());
+        problems.lines().collect::<Vec<_>>().concat()
+    };
+    assert!(said(KeyRing::NONE).ends_with("it is encrypted, and no key was given"));
+    let wrong = KeyRing::asking(|question| {
+        crypto::WrappingKey::from_material(b"wrong horse battery", question.material)
+            .map_err(|error| error.to_string())
+    });
+    let text = said(wrong);
+    assert!(
+        text.ends_with("incorrect key provided for 'genc/pass'"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -308,7 +382,7 @@ fn cat_gives_the_bytes_and_ls_the_entries_of_the_manifest() {
     for entry in files.filter(|entry| entry.path.is_ascii() && !entry.path.contains("//")) {
         let mut out = Vec::new();
         let place = format!("{name}/{}", entry.path);
-        let problems = cat(&words(&images, &place), &mut out).unwrap();
+        let problems = cat(&words(&images, &place), &KeyRing::NONE, &mut out).unwrap();
         assert!(
             problems.is_empty(),
             "{place}: {:?}",
@@ -358,7 +432,7 @@ fn nothing_is_overwritten_unasked() {
     assert_eq!(std::fs::read(&out).unwrap(), b"mine");
     let force = CopyOptions {
         force: true,
-        ..options
+        ..options.clone()
     };
     let copied = cp(&place, &out, &force).unwrap();
     assert!(copied.problems.is_empty());

@@ -219,6 +219,7 @@ impl From<InspectError> for Error {
             | InspectError::OtherPool { .. } => Self::Invalid,
             InspectError::UnsupportedVdev { .. }
             | InspectError::Encrypted(_)
+            | InspectError::Locked { .. }
             | InspectError::UnknownFeatures { .. } => Self::Unsupported,
             InspectError::NoUberblock { .. }
             | InspectError::Read(_)

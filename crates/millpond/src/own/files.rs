@@ -7,14 +7,23 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use admin::{Failure, FailureKind};
-use inspect::{Audience, Copied, CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
+use inspect::{
+    Audience, Copied, CopyOptions, InspectError, KeyRing, ListOptions, Problems, TreeOptions,
+};
 use serde_json::json;
 
 use crate::flags::PROGRESS_JSON;
-use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
+use crate::key_material;
 use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 
+/// Where keys of encrypted file systems come from.
+const KEYS: Flag = option(
+    "keys",
+    "prompt|file:///path",
+    "open encrypted file systems with the key that is typed, or in this file",
+);
 const PLACE: &str = "image ... image:[pool/dataset[@snapshot]][/path]";
 const MISSING: &str = "missing place: image:[pool/dataset[@snapshot]][/path]";
 
@@ -32,6 +41,7 @@ pub(super) const LS: Command = Command {
         switch("R", "directories below as well"),
         switch("1", "one name a line (always the case)"),
         switch("h", "human-readable sizes"),
+        KEYS,
         switch("j", "JSON").or("json"),
     ],
     operands: Operands::at_least(1, MISSING),
@@ -43,7 +53,7 @@ pub(super) const CAT: Command = Command {
     aliases: &[],
     summary: "Print files of a pool on images or disks; bytes that are lost are zeros.",
     forms: &[PLACE],
-    flags: &[],
+    flags: &[KEYS],
     operands: Operands::at_least(1, MISSING),
     run: cat,
 };
@@ -67,6 +77,7 @@ pub(super) const CP: Command = Command {
             "trust",
             "as root: keep set-id bits, device nodes, capabilities and other attributes of the system",
         ),
+        KEYS,
         PROGRESS_JSON,
     ],
     operands: Operands::at_least(2, "missing destination"),
@@ -81,10 +92,22 @@ pub(super) const TREE: Command = Command {
     flags: &[
         switch("d", "datasets and snapshots only"),
         option("L", "levels", "at most so many levels"),
+        KEYS,
     ],
     operands: Operands::at_least(1, MISSING),
     run: tree,
 };
+
+/// Whoever a command line says has keys.
+fn keys(call: &Invocation) -> KeyRing {
+    let Some(location) = call.value("keys").map(str::to_owned) else {
+        return KeyRing::NONE;
+    };
+    KeyRing::asking(move |question| {
+        key_material::key(&question.name, question.material, &location)
+            .map_err(|failure| failure.message)
+    })
+}
 
 fn ls(call: &Invocation) -> Outcome {
     let options = ListOptions {
@@ -94,6 +117,7 @@ fn ls(call: &Invocation) -> Outcome {
         human: call.has("h"),
         json: call.has("j"),
         terminal: io::stdout().is_terminal(),
+        keys: keys(call),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     end("ls", inspect::ls(call.operands(), &options, &mut out))
@@ -105,7 +129,7 @@ fn cat(call: &Invocation) -> Outcome {
     let out = out.map_err(|error| Failure::new(FailureKind::Medium, format!("cat: {error}")))?;
     end(
         "cat",
-        inspect::cat(call.operands(), &mut std::fs::File::from(out)),
+        inspect::cat(call.operands(), &keys(call), &mut std::fs::File::from(out)),
     )
 }
 
@@ -123,6 +147,7 @@ fn cp(call: &Invocation) -> Outcome {
         force: call.has("f"),
         trusted: call.has("trust"),
         audience: Audience::of(json),
+        keys: keys(call),
     };
     let copied = inspect::cp(sources, Path::new(destination), &options);
     match copied {
@@ -158,6 +183,7 @@ fn tree(call: &Invocation) -> Outcome {
         datasets_only: call.has("d"),
         depth,
         terminal: io::stdout().is_terminal(),
+        keys: keys(call),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     end("tree", inspect::tree(call.operands(), &options, &mut out))

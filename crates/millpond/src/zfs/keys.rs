@@ -265,7 +265,7 @@ pub(crate) fn load_one(
     };
     let mut last = Ok(());
     for attempt in 1..=attempts {
-        last = key_material::key(root, location)
+        last = key_material::of_root(root, location)
             .map_err(Stop::from)
             .and_then(|key| {
                 let load = LoadKey {

@@ -441,6 +441,44 @@ fn new_datasets_of_every_cipher_and_kind_of_key_are_read_back() {
 }
 
 #[test]
+fn images_are_looked_into_with_their_key() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    create_root(&session, "tank/e", "aes-192-ccm", "passphrase");
+    session.ok(&["zfs", "create", "tank/e/child"]);
+    fs::write(
+        session.mount("tank/e/child").join("text"),
+        "kept to ourselves",
+    )
+    .unwrap();
+    session.ok(&["zfs", "snapshot", "tank/e/child@s"]);
+    session.export_clean("tank");
+    let image = session.images().join("tank.img");
+    let place = format!("{}:tank/e/child@s/text", path(&image));
+    let said = session.refused(&["cat", &place]);
+    assert_eq!(
+        said,
+        "cat: tank/e/child@s: it is encrypted, and no key was given\n"
+    );
+    let given = session.given(&key_of("passphrase"), &["cat", "--keys", "prompt", &place]);
+    assert_eq!(given.stdout, b"kept to ourselves", "{}", self::said(&given));
+    let key = session.images().join("key");
+    fs::write(&key, "another horse battery").unwrap();
+    let location = format!("file://{}", path(&key));
+    let said = session.refused(&["cp", "--keys", &location, &place, path(&image)]);
+    let reason = "incorrect key provided for 'tank/e'";
+    assert_eq!(
+        said,
+        format!("cp: tank/e/child@s: it is encrypted: {reason}\n")
+    );
+    fs::write(&key, key_of("passphrase")).unwrap();
+    let tree = session.ok(&["tree", "--keys", &location, &format!("{}:", path(&image))]);
+    assert!(tree.contains("text") && tree.contains("@s"), "{tree}");
+}
+
+#[test]
 fn what_is_new_is_encrypted_as_asked_or_refused() {
     let Some(mut session) = Session::new() else {
         return;
