@@ -165,6 +165,9 @@ pub struct SendRequest {
     /// Blocks of encrypted datasets go as they are encrypted, all others as they are stored.
     #[serde(default)]
     pub raw: bool,
+    /// What a receive that broke off has left of a file system or volume, instead of a snapshot.
+    #[serde(default)]
+    pub saved: bool,
     /// The bookmark by whose redaction list blocks are left out.
     #[serde(default)]
     pub redact: Option<String>,

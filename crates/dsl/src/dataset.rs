@@ -105,7 +105,8 @@ impl Dataset {
     }
 
     /// Whether somebody holds it for long.
-    pub(crate) fn is_held_long(&self) -> bool {
+    #[must_use]
+    pub fn is_held_long(&self) -> bool {
         self.long_holds.load(Ordering::Acquire) > 0
     }
 

@@ -67,6 +67,18 @@ pub struct SendJob {
     pub resume: Option<(ObjectId, u64)>,
     /// What it leaves out, and what the receiver may lack.
     pub redaction: SendRedaction,
+    /// Of what was received in part, that part.
+    pub saved: Option<SavedPart>,
+}
+
+/// How far something was received that is sent on: its stream goes so far and has no end, so that who receives it keeps
+/// what has come, and goes on where this was broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedPart {
+    /// The guid of the snapshot that was received.
+    pub to_guid: Guid,
+    /// The block that came last: its object, and its offset there.
+    pub until: (ObjectId, u64),
 }
 
 /// What a stream leaves out on purpose, and what was left out of those before it.
@@ -101,11 +113,14 @@ pub fn send<W: Write>(
         from: job.from.map_or(Txg(0), |from| from.txg),
         form: begun.form,
         resume: job.resume,
+        until: job.saved.map(|saved| saved.until),
         left_out: RefCell::new(job.redaction.left_out.clone().map(Cursor::new)),
         sent_again: RefCell::new(job.redaction.sent_again.clone().map(Cursor::new)),
     };
     walk.run(&job.dataset, &mut window)?;
     window.finish()?;
-    writer.end(to_guid)?;
+    if job.saved.is_none() {
+        writer.end(to_guid)?;
+    }
     Ok(())
 }

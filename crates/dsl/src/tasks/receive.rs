@@ -432,7 +432,7 @@ impl Task for ResumeReceive {
                 return Err(DslError::OtherKeys { name: name() });
             }
         }
-        if receiving.is_in_use() {
+        if receiving.is_in_use() || receiving.is_held_long() {
             return Err(DslError::busy(name()));
         }
         Ok(())

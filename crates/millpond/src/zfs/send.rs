@@ -20,6 +20,7 @@ pub(super) const COMMAND: Command = Command {
     forms: &[
         "[-i|-I snapshot] snapshot",
         "-R [-i|-I snapshot] snapshot",
+        "-S filesystem|volume",
         "-t resume_token",
     ],
     flags: &[
@@ -62,6 +63,11 @@ pub(super) const COMMAND: Command = Command {
         switch("n", "send nothing").or("dryrun"),
         switch("v", "show what is sent, with its size").or("verbose"),
         switch("P", "the same, for programs").or("parsable"),
+        switch(
+            "S",
+            "send what was received of a file system or volume when its receive broke off",
+        )
+        .or("saved"),
         option(
             "t",
             "resume_token",
@@ -125,6 +131,7 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         excluded: excluded(call),
         skip_missing: call.has("s"),
         redact: call.value("d").map(str::to_owned),
+        saved: call.has("S"),
         ..SendRequest::default()
     };
     if let Some(token) = call.value("t") {
@@ -148,7 +155,10 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     if step.is_some() && all.is_some() {
         return Err(usage("-i and -I exclude each other"));
     }
-    if !in_package {
+    if request.saved {
+        check_saved(call, &request, in_package)?;
+        check(snapshot, &[NameKind::Dataset])?;
+    } else if !in_package {
         check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
     } else {
         check(snapshot, &[NameKind::Snapshot])?;
@@ -177,6 +187,17 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     request.intermediate = all.is_some();
     request.snapshot.clone_from(snapshot);
     Ok(request)
+}
+
+/// What was received in part is sent as it was received.
+fn check_saved(call: &Invocation, request: &SendRequest, in_package: bool) -> Outcome {
+    let has_others = in_package || request.raw || request.redact.is_some();
+    if has_others || call.has("i") || call.has("I") {
+        return Err(usage(
+            "--saved goes with none of -R, -i, -I, -p, -b, -h, -w and --redact",
+        ));
+    }
+    Ok(())
 }
 
 /// The datasets that a package goes without.

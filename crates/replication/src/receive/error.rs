@@ -7,6 +7,9 @@ use txg::TxgError;
 
 use crate::blocks::FindError;
 
+/// Who loads a key that is made of a passphrase by that many iterations waits for seconds, not for minutes.
+pub(super) const ITERATIONS_MAX: u64 = 20_000_000;
+
 /// Why a stream cannot be received.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
@@ -37,6 +40,11 @@ pub enum ReceiveError {
     /// The pool has not enabled a feature of the stream.
     #[error("pool must be upgraded to receive this stream (feature {0})")]
     Upgrade(&'static str),
+    /// Making its key of a passphrase would take too long.
+    #[error(
+        "its key takes {0} iterations (pbkdf2iters), and no more than {ITERATIONS_MAX} are received"
+    )]
+    Iterations(u64),
     /// A record that no sender makes.
     #[error("invalid record: {0}")]
     Invalid(&'static str),

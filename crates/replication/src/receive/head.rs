@@ -19,6 +19,7 @@ use format::stream::{
 use format::{NvList, ObjectSetKind};
 use stream::{Features, begin_name, decode_list};
 
+use super::error::ITERATIONS_MAX;
 use super::objects::{CHECKSUMS, COMPRESSIONS};
 use super::{ReceiveError, Substream};
 
@@ -301,6 +302,10 @@ fn sealed(
         ));
     }
     let format = KeyFormat::from_number(word("keyformat")?).map_err(|_| invalid())?;
+    let iterations = word("pbkdf2iters")?;
+    if format == KeyFormat::Passphrase && iterations > ITERATIONS_MAX {
+        return Err(ReceiveError::Iterations(iterations));
+    }
     Ok(SealedStream {
         keys: StoredKeys {
             suite: word("DSL_CRYPTO_SUITE")?,
@@ -316,7 +321,7 @@ fn sealed(
         material: KeyMaterial {
             format,
             salt: word("pbkdf2salt")?,
-            iterations: word("pbkdf2iters")?,
+            iterations,
         },
         shape: SealedShape {
             portable_mac: bytes(keys, "portable_mac").ok_or_else(invalid)?,

@@ -139,7 +139,7 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
                 FLAG_CASE_INSENSITIVE,
                 phys.has_flag(DatasetPhys::FLAG_CASE_INSENSITIVE),
             ),
-        to_guid: phys.guid,
+        to_guid: job.saved.map_or(phys.guid, |saved| saved.to_guid),
         from_guid: job.from.map_or(Guid(0), |from| from.guid),
         name: name_field(job.name.as_bytes()),
     };

@@ -50,6 +50,8 @@ pub(super) struct Walk<'a> {
     pub(super) form: Form,
     /// Where an earlier stream was cut off.
     pub(super) resume: Option<(ObjectId, u64)>,
+    /// The block behind which nothing is told.
+    pub(super) until: Option<(ObjectId, u64)>,
     /// The blocks that are left out.
     pub(super) left_out: RefCell<Option<Cursor>>,
     /// The blocks that were left out of the stream before, and are sent though they did not change since.
@@ -174,7 +176,8 @@ impl Walk<'_> {
         let (first, count) = tree.span(level, index);
         let last = first.saturating_add(count.saturating_sub(1));
         let resumes_behind = |(object, _): (ObjectId, u64)| object.0 / PER_BLOCK > last;
-        if self.resume.is_some_and(resumes_behind) {
+        let ends_before = |(object, _): (ObjectId, u64)| object.0 / PER_BLOCK < first;
+        if self.resume.is_some_and(resumes_behind) || self.until.is_some_and(ends_before) {
             return Ok(());
         }
         if !self.is_news(pointer) {
@@ -279,6 +282,7 @@ impl Walk<'_> {
         // There is no object 0. What was received is not told again.
         let least = self.resume.map_or(1, |(object, _)| object.0.max(1));
         let end = first.saturating_add(count);
+        let end = self.until.map_or(end, |(object, _)| end.min(object.0));
         let first = first.max(least);
         if first >= end {
             return Ok(());
@@ -296,7 +300,8 @@ impl Walk<'_> {
         (dnode, stored): (&DnodePhys, &[u8]),
         window: &mut Window<'_, W>,
     ) -> Result<(), SendError> {
-        if self.resume.is_some_and(|(from, _)| object < from) {
+        let is_behind = self.until.is_some_and(|(until, _)| object > until);
+        if self.resume.is_some_and(|(from, _)| object < from) || is_behind {
             return Ok(());
         }
         let tree = Tree { object, dnode };
@@ -340,7 +345,9 @@ impl Walk<'_> {
         for (index, pointer) in tree.pointers() {
             self.data(tree, pointer, tree.top(), index, window)?;
         }
-        match dnode.spill.filter(|spill| self.is_news(spill)) {
+        // It comes behind the last block of the object.
+        let is_last = self.until.is_some_and(|(until, _)| object == until);
+        match dnode.spill.filter(|spill| self.is_news(spill) && !is_last) {
             Some(spill) => self.spill(tree, &spill, 0, window),
             None => Ok(()),
         }
@@ -408,7 +415,8 @@ impl Walk<'_> {
         let was_received = |(object, done): (ObjectId, u64)| {
             object == tree.object && offset.saturating_add(length) <= done
         };
-        if self.resume.is_some_and(was_received) {
+        let is_behind = |(object, until): (ObjectId, u64)| object == tree.object && offset > until;
+        if self.resume.is_some_and(was_received) || self.until.is_some_and(is_behind) {
             return Ok(());
         }
         let blocks = (first, first.saturating_add(count.saturating_sub(1)));

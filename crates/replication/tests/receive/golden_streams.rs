@@ -4,6 +4,8 @@ use std::fs;
 
 use crypto::WrappingKey;
 use golden::GoldenPool;
+use millpond_replication::receive::ReceiveError;
+use stream::{Reader, Writer, decode_list};
 
 use crate::bench::Bench;
 use crate::damaged::Chance;
@@ -141,4 +143,29 @@ fn a_damaged_raw_stream_leaves_nothing() {
         assert_eq!(bench.names(), ["tank"], "round {round}");
     }
     bench.check();
+}
+
+/// Whoever loads such a key would wait for minutes.
+#[test]
+fn a_key_of_too_many_iterations_is_not_received() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let bench = Bench::new();
+    let whole = stream(&pool, "enc-raw");
+    let mut payload = Vec::new();
+    let first = Reader::new(&whole[..]).next(&mut payload).unwrap();
+    let begin = first.unwrap().record.begin().unwrap().clone();
+    let mut list = decode_list(&payload).unwrap().unwrap();
+    let mut keys = list.list("crypt_keydata").unwrap().clone();
+    keys.set("pbkdf2iters", 4_000_000_000_u64);
+    list.set("crypt_keydata", keys);
+    let mut writer = Writer::new(Vec::new());
+    writer.begin(begin, Some(&list)).unwrap();
+    let refused = bench.receive(writer.into_output(), false).unwrap_err();
+    assert!(
+        matches!(refused, ReceiveError::Iterations(4_000_000_000)),
+        "{refused}"
+    );
+    assert_eq!(bench.names(), ["tank"]);
 }

@@ -87,6 +87,7 @@ fn sent(pool: &Arc<Pool>, name: &str, options: SendOptions) -> Vec<u8> {
         options,
         resume: None,
         redaction: SendRedaction::default(),
+        saved: None,
     };
     let mut writer = Writer::new(Vec::new());
     send(pool, &job, &mut writer).unwrap();

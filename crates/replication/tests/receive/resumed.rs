@@ -49,6 +49,7 @@ impl Sender {
             options,
             resume: None,
             redaction: SendRedaction::default(),
+            saved: None,
         }
     }
 

@@ -36,6 +36,7 @@ fn job(pool: &Pool, name: &str, from: Option<&str>, options: SendOptions) -> Sen
         options,
         resume: None,
         redaction: SendRedaction::default(),
+        saved: None,
     }
 }
 

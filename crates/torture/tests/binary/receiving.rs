@@ -439,3 +439,54 @@ fn a_receive_under_way_is_in_nobodys_way() {
     assert_same(&session.mount("one/a"), &session.mount("two/a"));
     session.export_clean("two");
 }
+
+#[test]
+fn what_was_received_in_part_is_sent_on() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.create("three", 192, &["-O", "atime=off"]);
+    let token = |name: &str| {
+        let line = ["zfs", "get", "-Ho", "value", "receive_resume_token", name];
+        session.ok(&line).trim().to_owned()
+    };
+    let place = |name: &str| {
+        let told = session.ok(&["zstream", "token", &token(name)]);
+        let wanted = |line: &&str| {
+            ["object", "offset", "guid"]
+                .iter()
+                .any(|word| line.contains(word))
+        };
+        told.lines().filter(wanted).collect::<Vec<_>>().join("\n")
+    };
+    refused(
+        &session,
+        "-S one/a",
+        "three/a",
+        "failed to read from stream",
+    );
+    for sent in ["one/a@1", "-i @1 one/a@2"] {
+        let mut whole = stream(&session, sent);
+        whole.truncate(whole.len() * 2 / 3);
+        let cut = given(&session, &whole, "-s two/a");
+        assert!(!cut.status.success());
+        // It has no end: what has come is kept, up to the same place.
+        let on = pipe(&session, "-S two/a", "-s three/a");
+        assert_eq!(on.status.code(), Some(1));
+        assert!(
+            String::from_utf8_lossy(&on.stderr).contains("Partially received snapshot is saved")
+        );
+        assert_eq!(place("two/a"), place("three/a"));
+        for pool in ["two/a", "three/a"] {
+            piped(
+                &session,
+                &format!("-t {}", token(pool)),
+                &format!("-s {pool}"),
+            );
+        }
+        assert_same(&session.mount("two/a"), &session.mount("three/a"));
+    }
+    assert_same(&session.mount("one/a"), &session.mount("three/a"));
+    session.export_clean("two");
+    session.export_clean("three");
+}

@@ -250,6 +250,7 @@ fn receive_in_part(test_pool: &TestPool) {
         options: SendOptions::default(),
         resume: None,
         redaction: SendRedaction::default(),
+        saved: None,
     };
     let mut writer = Writer::new(Vec::new());
     send(pool, &job, &mut writer).unwrap();

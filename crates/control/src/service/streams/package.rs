@@ -162,6 +162,7 @@ impl Packing<'_> {
                 options: self.options,
                 resume: None,
                 redaction,
+                saved: None,
             };
             jobs.push(Sent {
                 job,

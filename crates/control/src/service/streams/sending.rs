@@ -4,16 +4,19 @@ use std::io::BufWriter;
 use std::sync::Arc;
 
 use admin::{Caller, Failure, FailureKind, SendRequest, StreamSize, name};
-use base::Guid;
+use base::{Guid, ObjectId};
 use dsl::{Dataset, RedactionList};
 use format::NvList;
 use format::dsl::key::IVSET_GUID;
-use replication::send::{SendError, SendFrom, SendJob, SendOptions, SendRedaction, estimate, send};
+use replication::send::{
+    SavedPart, SendError, SendFrom, SendJob, SendOptions, SendRedaction, estimate, send,
+};
 use stream::{Features, ResumeToken, StreamError, Writer};
 use sys::PassedDescriptor;
 
 use super::package::package;
 use crate::service::Service;
+use crate::service::changes::destroy::RECEIVED;
 use crate::service::delegation::{actor_of, denied};
 use crate::service::refusal::{reason, refused, unreadable};
 
@@ -108,6 +111,9 @@ impl Service {
         }
         let name = &request.snapshot;
         self.may_send(caller, name)?;
+        if request.saved {
+            return self.saved(name, request);
+        }
         if request.replicate {
             let top = [name::dataset_of(name).to_owned()];
             let refuse = || denied("send", name);
@@ -149,6 +155,7 @@ impl Service {
             dataset: snapshot,
             options,
             resume: None,
+            saved: None,
         };
         let from = from.map(str::to_owned);
         Ok(Plan {
@@ -189,6 +196,7 @@ impl Service {
                 dataset: Arc::clone(&dataset),
                 options,
                 resume: None,
+                saved: None,
             };
             let from = std::mem::replace(&mut before, (name, dataset)).0;
             jobs.push(Sent {
@@ -281,6 +289,61 @@ impl Service {
         complete(list, name)
     }
 
+    /// What a receive that broke off has left.
+    fn saved(&self, name: &str, request: &SendRequest) -> Result<Plan, Failure> {
+        let refuse = |kind, text: &str| Err(Failure::cannot(kind, "send", name, text));
+        let head = self.dsl.head(name);
+        head.map_err(|error| refused("open", name, &error))?;
+        let found = self.dsl.interrupted_receive(name).map_err(unreadable)?;
+        let Some((dataset, state)) = found else {
+            let text = "it has no partially received state";
+            return refuse(FailureKind::Invalid, text);
+        };
+        if state.raw {
+            // Its blocks of dnodes are proven only when all of their dnodes have come.
+            let text = "what was received in part of a raw stream cannot be sent";
+            return refuse(FailureKind::Unsupported, text);
+        }
+        if dataset.is_held_long() {
+            return refuse(FailureKind::Busy, "it is being received now");
+        }
+        let origin = dataset.previous().map_err(unreadable)?;
+        let base = match origin.filter(|_| state.from_guid != Guid(0)) {
+            Some(origin) => Some(Base::of(&origin, &dataset)?),
+            None => None,
+        };
+        let is_clone = dataset.directory().component() != RECEIVED;
+        let (from, redaction) = Base::split(base);
+        // What is beside its head continues it.
+        let from = from.map(|from| SendFrom {
+            guid: state.from_guid,
+            is_origin: is_clone,
+            ..from
+        });
+        let asked = options(request);
+        let job = SendJob {
+            name: state.to_name.clone(),
+            dataset,
+            from,
+            options: SendOptions {
+                large_blocks: asked.large_blocks || state.large_blocks,
+                embedded: asked.embedded || state.embedded,
+                compressed: asked.compressed || state.compressed,
+                raw: false,
+            },
+            resume: None,
+            redaction,
+            saved: Some(SavedPart {
+                to_guid: state.to_guid,
+                until: (ObjectId(state.point.object), state.point.offset),
+            }),
+        };
+        Ok(Plan {
+            package: None,
+            jobs: vec![Sent { job, from: None }],
+        })
+    }
+
     /// What a token says that is still to be sent.
     fn resumed(&self, text: &str, request: &SendRequest, caller: &Caller) -> Result<Plan, Failure> {
         let bad =
@@ -336,6 +399,7 @@ impl Service {
             },
             resume: Some((token.object, token.offset)),
             redaction,
+            saved: None,
         };
         let from = token.from_guid.map(|guid| format!("{:#x}", guid.0));
         Ok(Plan {

@@ -65,6 +65,7 @@ impl Context {
             | ReceiveError::UnknownFeature
             | ReceiveError::Unsupported(_)
             | ReceiveError::Upgrade(_)
+            | ReceiveError::Iterations(_)
             | ReceiveError::Invalid(_) => self.broken(error),
         }
     }
@@ -96,7 +97,9 @@ impl Context {
             ReceiveError::Tx(TxError::Engine(error)) | ReceiveError::Engine(error) => {
                 self.failure(FailureKind::Medium, error.to_string())
             }
-            ReceiveError::UnknownFeature | ReceiveError::Unsupported(_) => {
+            ReceiveError::UnknownFeature
+            | ReceiveError::Unsupported(_)
+            | ReceiveError::Iterations(_) => {
                 self.failure(FailureKind::Unsupported, error.to_string())
             }
             ReceiveError::Upgrade(feature) => {
