@@ -72,6 +72,8 @@ fn file(system: &Arc<FileSystem>) -> OpenFile {
 #[test]
 fn blocks_that_later_passes_rewrite_blame_no_device() {
     const TXGS: u8 = 150;
+    // Nor what syncs need of the pool's own.
+    pool::tunables::MOS_KEPT_BYTES.set(0);
     let test_pool = pool_with_late_reads();
     let system = mount(&test_pool.pool, POOL, false);
     let written = file(&system);
