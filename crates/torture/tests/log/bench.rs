@@ -295,6 +295,10 @@ impl Replay for Objects<'_> {
                             object.write(&tx, start, block).unwrap();
                         }
                         None if record.kind() == kind::WRITE_SIZE_ONLY => {}
+                        None if record.tail.is_empty() => {
+                            let zeros = vec![0; fields.length as usize];
+                            object.write(&tx, fields.offset, &zeros).unwrap();
+                        }
                         None => {
                             let data = &record.tail[..fields.length as usize];
                             object.write(&tx, fields.offset, data).unwrap();
