@@ -200,6 +200,17 @@ impl Session {
         self.pools.push(pool.to_owned());
     }
 
+    /// Creates a pool of these vdevs.
+    pub(crate) fn create_of(&mut self, pool: &str, vdevs: &[&str], options: &[&str]) {
+        let mounts = self.mounts();
+        let mut arguments = vec!["zpool", "create", "-R", path(&mounts)];
+        arguments.extend(options);
+        arguments.push(pool);
+        arguments.extend(vdevs);
+        self.ok(&arguments);
+        self.pools.push(pool.to_owned());
+    }
+
     /// Imports a pool from the session's images.
     pub(crate) fn import(&mut self, pool: &str, options: &[&str]) {
         let (images, mounts) = (self.images(), self.mounts());

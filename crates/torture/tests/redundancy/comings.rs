@@ -49,6 +49,8 @@ struct Model {
     /// Rows of parity; none for copies.
     parity: Option<usize>,
     children: Vec<Vec<Side>>,
+    /// Whether it is getting another child, and waits for devices.
+    is_expanding: bool,
 }
 
 impl Model {
@@ -89,6 +91,17 @@ impl Model {
     fn may_attach(&self, disk: usize, replace: bool) -> bool {
         let is_alone = self.children[self.child_of(disk)].len() == 1;
         is_alone && (replace || self.parity.is_none())
+    }
+
+    /// Whether a RAID-Z can get another child.
+    fn may_expand(&self) -> bool {
+        let is_alone = |child: &Vec<Side>| child.len() == 1;
+        let is_whole = self.children.iter().all(is_alone) && self.all_serve();
+        self.parity.is_some() && is_whole && !self.is_expanding
+    }
+
+    fn all_serve(&self) -> bool {
+        self.sides().into_iter().all(Side::can_serve)
     }
 
     /// Resilvers have ended.
@@ -142,6 +155,7 @@ enum Request {
     Offline(usize, OutOfUse),
     Online(usize),
     Attach { beside: usize, replace: bool },
+    Expand,
     Detach(usize),
 }
 
@@ -209,6 +223,10 @@ impl History {
         let side = *self.random.pick(&sides);
         let disk = side.disk;
         let replace = self.random.one_in(2);
+        let is_narrow = self.model.children.len() < 8;
+        if self.model.parity.is_some() && is_narrow && self.random.one_in(4) {
+            return Request::Expand;
+        }
         match self.random.below(5) {
             0 => {
                 let faulted = self.random.one_in(4);
@@ -274,6 +292,18 @@ impl History {
                 }
                 (wanted, done)
             }
+            Request::Expand => {
+                let wanted = self.model.may_expand();
+                let (number, device) = self.new_device();
+                let top = pool.config().root.children[0].guid();
+                let options = AttachOptions::default();
+                let done = pool.expand_raidz(top, &device, &options).is_ok();
+                if done {
+                    self.model.children.push(vec![Side::new(number, true)]);
+                    self.model.is_expanding = true;
+                }
+                (wanted, done)
+            }
             Request::Detach(disk) => {
                 let wanted = self.model.may_detach(disk);
                 let done = pool.detach_device(leaf(pool, disk)).is_ok();
@@ -302,6 +332,11 @@ impl History {
         pool.wait_scrub().unwrap();
         pool.sync().unwrap();
         self.model.resilvered();
+        // Where all devices are there sectors move.
+        if self.model.all_serve() {
+            expand(pool);
+            self.model.is_expanding = false;
+        }
         assert_eq!(tree(pool), self.model.tree());
         for side in self.model.sides() {
             assert_eq!(serves(pool, side.disk), side.online, "{side:?}");
@@ -364,6 +399,7 @@ impl History {
             std::thread::sleep(Duration::from_millis(5));
         }
         pool.wait_scrub().unwrap();
+        expand(&pool);
         let children = self::tree(&pool);
         assert!(
             children.iter().all(|child| child.len() == 1),
@@ -383,11 +419,23 @@ impl History {
         }
         let test_pool = TestPool::import(folder.path(), false).unwrap();
         same(&test_pool);
-        test_pool.pool.start_scrub().unwrap();
+        // The one that came with the end of an expansion may go on here.
+        let _ = test_pool.pool.start_scrub();
         let scan = wait_for_resilver(&test_pool.pool);
         assert_eq!((scan.function, scan.errors, scan.processed), (1, 0, 0));
         aftermath::export(test_pool, folder.path());
     }
+}
+
+/// Waits until a vdev that is getting another child has it.
+fn expand(pool: &Arc<Pool>) {
+    let begun = Instant::now();
+    while pool.is_expanding() {
+        assert!(begun.elapsed() < Duration::from_secs(240), "expansion");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pool.sync().unwrap();
+    pool.wait_scrub().unwrap();
 }
 
 fn path(disk: usize) -> String {
@@ -422,6 +470,7 @@ fn new_history(seed: u64) -> (History, TestPool) {
         model: Model {
             parity,
             children: (0..width).map(|disk| vec![Side::new(disk, true)]).collect(),
+            is_expanding: false,
         },
         tree: Tree::new(),
         chooser: Chooser::new(seed),
