@@ -39,7 +39,10 @@ static THREAD: LockClass = LockClass::new("pool.expansion_thread", rank::POOL + 
 pub(crate) struct Expander {
     last: Arc<LastSynced>,
     state: Mutex<State>,
-    changed: Condvar,
+    /// The pool closes.
+    closes: Condvar,
+    /// A txg is on disk.
+    synced: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -55,6 +58,8 @@ struct State {
     grown: Option<VdevSpace>,
     /// Whether sectors are to move: not before the pool is open, nor when it closes.
     is_running: bool,
+    /// How many txgs there were.
+    txgs: u64,
     /// Whether there is a thread that has txgs follow one another.
     has_thread: bool,
     /// Why nothing moved in the last txg, if so.
@@ -113,7 +118,8 @@ impl Expander {
         Ok(Arc::new(Self {
             last: Arc::clone(last),
             state: Mutex::new(&STATE, state),
-            changed: Condvar::new(),
+            closes: Condvar::new(),
+            synced: Condvar::new(),
             thread: Mutex::new(&THREAD, None),
         }))
     }

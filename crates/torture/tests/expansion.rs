@@ -10,7 +10,7 @@ use millpond_torture::real::{self, differences};
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{AttachOptions, NewDevice, NewVdev, Pool};
-use sim::{SimulatedDisk, Timeline};
+use sim::{Fault, FaultKind, SimulatedDisk, Timeline, Times};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -306,6 +306,82 @@ fn explore(seed: u64, rounds: usize, points: usize) {
 fn power_losses_while_a_raidz_is_expanded() {
     for seed in seed(1)..seed(1) + 2 {
         explore(seed, 6, 3);
+    }
+}
+
+/// A pool of three disks that gets a fourth, and goes on with that when this returns; and its files.
+fn begun(seed: u64) -> (TestPool, Tree, Vec<Arc<SimulatedDisk>>) {
+    let (timeline, mut disks) = (Timeline::new(), Vec::new());
+    let devices = (0..3).map(|_| new_device(&mut disks, &timeline, seed));
+    let vdev = NewVdev::RaidZ(1, devices.collect());
+    let test_pool = TestPool::create_of(vdev).unwrap();
+    let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
+    run_operations(&test_pool.root(), &mut tree, &mut chooser, 30);
+    let device = new_device(&mut disks, &timeline, seed);
+    let pool = &test_pool.pool;
+    let options = AttachOptions::default();
+    pool.expand_raidz(top(pool), &device, &options).unwrap();
+    (test_pool, tree, disks)
+}
+
+/// Waits until devices have failed the pool, or it is expanded; whether it is suspended.
+fn is_suspended(pool: &Pool) -> bool {
+    let begun = Instant::now();
+    while pool.suspended().is_none() && pool.is_expanding() {
+        assert!(begun.elapsed() < Duration::from_secs(240), "expansion");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    pool.suspended().is_some()
+}
+
+#[test]
+fn devices_that_fail_while_a_raidz_is_expanded() {
+    let seed = seed(40);
+    let kinds = [FaultKind::FlushError, FaultKind::WriteError];
+    for (round, after) in [0, 2, 5, 9, 14, 20, 27].into_iter().enumerate() {
+        let kind = &kinds[round % 2];
+        let (test_pool, tree, disks) = begun(seed + u64::from(after));
+        // All of them, or one alone, which the others stand for.
+        let failing = if round % 3 == 2 {
+            &disks[1..2]
+        } else {
+            &disks[..]
+        };
+        for disk in failing {
+            disk.inject(Fault::everywhere(kind.clone(), Times::After(after * 3)));
+        }
+        let pool = Arc::clone(&test_pool.pool);
+        if failing.len() == 1 {
+            let begun = Instant::now();
+            while pool.is_expanding() && !pool.expansion_waits() {
+                assert!(begun.elapsed() < Duration::from_secs(240), "expansion");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        let suspended = failing.len() > 1 && is_suspended(&pool);
+        println!("{kind:?} after {after}: suspended {suspended}");
+        if suspended && round == 3 {
+            // Given up: nobody waits for what does not come.
+            pool.abandon();
+            continue;
+        }
+        disks.iter().for_each(|disk| disk.heal());
+        pool.clear(&|_| true).unwrap();
+        wait_for_expansion(&pool);
+        let found = differences(&tree, &test_pool.root());
+        assert!(found.is_empty(), "{}", found.join("\n"));
+        pool.wait_scrub().unwrap();
+        let _ = pool.start_scrub();
+        pool.wait_scrub().unwrap();
+        assert_eq!(pool.scan().unwrap().unwrap().errors, 0);
+        drop(pool);
+        test_pool.export().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (number, disk) in disks.iter().enumerate() {
+            let path = image(folder.path(), &format!("disk{number}"));
+            disk.write_to_file(&path).unwrap();
+        }
+        zdb(folder.path());
     }
 }
 

@@ -21,8 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the thread does next.
 enum Step {
-    /// Has a txg follow.
-    Sync,
+    /// Has a txg follow those that there were.
+    Sync(u64),
     /// Everything has moved.
     Done,
     /// The pool closes.
@@ -45,7 +45,8 @@ impl Expander {
     /// Nothing moves any more; the thread ends.
     pub(super) fn leave(&self) {
         self.state.lock().is_running = false;
-        self.changed.notify_all();
+        self.closes.notify_all();
+        self.synced.notify_all();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
@@ -72,16 +73,29 @@ impl Expander {
             return Step::Done;
         }
         if state.waits.is_some() && !*has_waited {
-            self.changed.wait_for(&mut state, LOOK_AGAIN);
+            self.closes.wait_for(&mut state, LOOK_AGAIN);
             *has_waited = true;
         } else {
             *has_waited = false;
         }
         if state.is_running {
-            Step::Sync
+            Step::Sync(state.txgs)
         } else {
             Step::Leave
         }
+    }
+
+    /// Waits until there were more txgs than these, or the pool closes: it may be suspended.
+    fn wait_for_txg(&self, before: u64) {
+        let mut state = self.state.lock();
+        while state.is_running && state.txgs == before {
+            self.synced.wait(&mut state);
+        }
+    }
+
+    /// From now on nobody waits for the thread's end. False if somebody does already.
+    fn detach(&self) -> bool {
+        self.thread.lock().take().is_some()
     }
 }
 
@@ -202,20 +216,26 @@ impl Pool {
 }
 
 fn expand(pool: &Weak<Pool>, expander: &Expander) {
-    let mut has_waited = false;
+    let (mut has_waited, mut is_detached) = (false, false);
     loop {
         let step = expander.next(&mut has_waited);
         let Some(pool) = pool.upgrade() else {
             return expander.ended();
         };
         match step {
-            Step::Sync => {
-                let synced = pool.writer().map(|writer| writer.engine.wait_synced(None));
-                if !matches!(synced, Ok(Ok(()))) {
+            Step::Sync(before) => {
+                let Ok(writer) = pool.writer() else {
                     return expander.ended();
-                }
+                };
+                writer.engine.kick();
+                drop(pool);
+                expander.wait_for_txg(before);
             }
             Step::Done => {
+                if !is_detached && !expander.detach() {
+                    return expander.ended();
+                }
+                is_detached = true;
                 // It may have come to its end just now, in a txg that is not on disk yet.
                 let _ = pool.sync();
                 // What was copied was not read block by block. One that runs may have begun before; a pool that

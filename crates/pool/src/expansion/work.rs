@@ -68,14 +68,24 @@ impl SyncTask for Expander {
     }
 
     fn finish(&self, space: &PoolSpace) {
-        let grown = self.state.lock().grown.take();
+        let grown = {
+            let mut state = self.state.lock();
+            state.txgs = state.txgs.wrapping_add(1);
+            state.grown.take()
+        };
         if let Some(grown) = grown {
             space.set_vdev(grown);
         }
+        self.synced.notify_all();
     }
 
     fn close(&self) {
         self.leave();
+    }
+
+    /// Sectors move with the txgs that come anyway, until the pool has its thread go on.
+    fn stay(&self) {
+        self.state.lock().is_running = true;
     }
 }
 
