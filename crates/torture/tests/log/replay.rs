@@ -121,6 +121,8 @@ struct Cloned {
     /// Source, copy, length.
     copies: Vec<(ObjectId, ObjectId, usize)>,
     contents: Vec<Vec<u8>>,
+    /// The first block of each.
+    firsts: Vec<BlockPointer>,
 }
 
 impl Cloned {
@@ -148,15 +150,14 @@ impl Cloned {
         bench.pool.sync().unwrap();
         let clones = sources.iter().map(|source| clone_of(bench, source));
         let copies = clones.collect();
-        let firsts = sources
-            .iter()
-            .map(|source| source.block_pointer(0).unwrap());
-        println!(
-            "{} in their pointers",
-            firsts.filter(BlockPointer::is_embedded).count()
-        );
+        let firsts = sources.iter().map(|source| source.block_pointer(0));
+        let firsts = firsts.collect::<Result<_, _>>().unwrap();
         bench.crash(u64::MAX, 18, folder);
-        Self { copies, contents }
+        Self {
+            copies,
+            contents,
+            firsts,
+        }
     }
 
     /// A replay that ends among the blocks of the longest clone, after which the next one does that clone again.
@@ -244,6 +245,28 @@ fn blocks_of_clones_in_a_log_are_kept_for_its_replay() {
     }
 }
 
+/// What only a log refers to is looked at by a scrub.
+#[test]
+fn blocks_of_clones_in_a_log_are_scrubbed() {
+    let bench = Bench::new(20, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let cloned = Cloned::leave(&bench, folder.path());
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let log = open_log(&test_pool);
+    cloned.remove_sources(&test_pool, &log);
+    drop(log);
+    test_pool.export().unwrap();
+    let mut stored = cloned.firsts.iter().filter(|block| !block.is_embedded());
+    let block = stored.next().expect("a block on the device");
+    spoil(folder.path(), block);
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    test_pool.pool.start_scrub().unwrap();
+    test_pool.pool.wait_scrub().unwrap();
+    let scan = test_pool.pool.scan().unwrap().expect("a scrub");
+    assert_eq!(scan.errors, 1, "{scan:?}");
+    test_pool.export().unwrap();
+}
+
 /// The same of an encrypted file system: its log is claimed without the key, and replayed with it.
 #[test]
 fn clones_in_an_encrypted_log_are_claimed_without_the_key() {
@@ -290,6 +313,17 @@ impl Replay for Noting {
     }
 }
 
+/// Overwrites all copies of a block.
+fn spoil(folder: &Path, block: &BlockPointer) {
+    let path = image(folder, "crashed0");
+    let disk = std::fs::File::options().write(true).open(path).unwrap();
+    for dva in block.dvas() {
+        // Behind the two labels and the boot block.
+        disk.write_all_at(&[0xA5; 512], dva.offset + (4 << 20))
+            .unwrap();
+    }
+}
+
 /// A block of data that went bad after its log was claimed costs the record that has it, and not those after it.
 #[test]
 fn a_bad_block_of_data_costs_its_record() {
@@ -312,15 +346,7 @@ fn a_bad_block_of_data_costs_its_record() {
         test_pool.export().unwrap();
         noting.found.expect("a record that points to a block")
     };
-    let disk = std::fs::File::options()
-        .write(true)
-        .open(image(folder.path(), "crashed0"))
-        .unwrap();
-    for dva in pointer.dvas() {
-        // Behind the two labels and the boot block.
-        disk.write_all_at(&[0xA5; 512], dva.offset + (4 << 20))
-            .unwrap();
-    }
+    spoil(folder.path(), &pointer);
     let test_pool = TestPool::import(folder.path(), false).unwrap();
     let log = open_log(&test_pool);
     let mut objects = Objects::of(&test_pool, &log);
