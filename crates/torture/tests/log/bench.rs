@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use base::{ByteOrder, ObjectId, Txg};
 use device::BlockDevice;
 use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
+use dsl::PropertyValue;
+use dsl::property::dataset::DEDUP;
 use format::ObjectType;
 use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
 use intent::{Data, Entry, Log, Replay, Replayed, Scope, Unapplied, WriteEntry};
@@ -14,7 +16,7 @@ use millpond_torture::random::Random;
 pub(crate) use millpond_torture::random::seed;
 use millpond_torture::test_pool::{POOL, TestPool, image};
 use millpond_torture::{aftermath, hesitant};
-use pool::{NewDevice, Pool};
+use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use sim::{SimulatedDisk, Timeline};
 
 pub(crate) const SIZE: u64 = 96 << 20;
@@ -98,6 +100,19 @@ impl Bench {
         let disk = Arc::new(SimulatedDisk::on_timeline(SIZE, seed * 10, &timeline));
         let device = NewDevice::Open("/simulated/disk0".into(), Arc::clone(&disk) as _);
         let test_pool = TestPool::create_encrypted(vec![device], seed).unwrap();
+        Self::around(test_pool, vec![disk], timeline)
+    }
+
+    /// A pool of one disk that is deduplicated.
+    pub(crate) fn deduplicated(seed: u64) -> Self {
+        let timeline = Timeline::new();
+        let disk = Arc::new(SimulatedDisk::on_timeline(SIZE, seed * 10, &timeline));
+        let device = NewDevice::Open("/simulated/disk0".into(), Arc::clone(&disk) as _);
+        let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
+        let on = (DEDUP.name.to_owned(), PropertyValue::Number(1));
+        options.root.properties.push(on);
+        options.root.populate = Some(millpond_torture::pool_model::real::populate());
+        let test_pool = TestPool::create_as(options).unwrap();
         Self::around(test_pool, vec![disk], timeline)
     }
 

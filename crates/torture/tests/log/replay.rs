@@ -225,9 +225,20 @@ fn is_sound(folder: &Path, zdb: bool) {
 /// with the log.
 #[test]
 fn blocks_of_clones_in_a_log_are_kept_for_its_replay() {
-    let bench = Bench::new(18, 0);
+    are_kept(&Bench::new(18, 0), false);
+}
+
+/// The same where a dedup table counts most of them.
+#[test]
+fn deduplicated_blocks_of_clones_in_a_log_are_kept_for_its_replay() {
+    are_kept(&Bench::deduplicated(21), true);
+}
+
+fn are_kept(bench: &Bench, by_a_dedup_table: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let cloned = Cloned::leave(&bench, folder.path());
+    let cloned = Cloned::leave(bench, folder.path());
+    let mut firsts = cloned.firsts.iter();
+    assert_eq!(firsts.any(BlockPointer::is_dedup), by_a_dedup_table);
     // Claimed by one import, replayed by the next two.
     for round in 0..4 {
         let test_pool = TestPool::import(folder.path(), false).unwrap();
