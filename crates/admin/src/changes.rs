@@ -498,6 +498,22 @@ pub struct AddVdevs {
 pub struct RemoveVdevs {
     /// Their names, paths or guids.
     pub devices: Vec<String>,
+    /// What is to be done.
+    pub action: RemoveAction,
+}
+
+/// What is to be done about the removal of vdevs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RemoveAction {
+    /// To remove them.
+    Remove,
+    /// To say how much memory it would take.
+    Estimate {
+        /// In bytes.
+        exact: bool,
+    },
+    /// To give up the removal that is under way.
+    Cancel,
 }
 
 /// Put a device beside another one, or in its place.

@@ -338,6 +338,10 @@ pub struct RemovalReport {
     pub started: u64,
     /// When it ended; none: it runs.
     pub ended: Option<u64>,
+    /// Whether it was given up.
+    pub cancelled: bool,
+    /// Bytes to be copied in all.
+    pub to_copy: u64,
     /// Bytes copied.
     pub copied: u64,
     /// Memory for the mappings.

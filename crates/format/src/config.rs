@@ -139,6 +139,7 @@ pub mod vdev_zap {
     #![allow(missing_docs)]
 
     pub const OBSOLETE_SPACE_MAP: &str = "com.delphix:indirect_obsolete_sm";
+    pub const PRECISE: &str = "com.delphix:obsolete_counts_are_precise";
     pub const CHECKPOINT_SPACE_MAP: &str = "com.delphix:pool_checkpoint_sm";
     pub const UNFLUSHED_TXGS: &str = "com.delphix:ms_unflushed_phys_txgs";
     pub const ALLOCATION_BIAS: &str = "org.zfsonlinux:allocation_bias";

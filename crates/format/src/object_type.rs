@@ -143,6 +143,8 @@ impl ObjectType {
     pub const OTN_U8_METADATA: Self = Self(0xC0);
     /// New-style type: u64 array, metadata (bptree, redaction lists, …).
     pub const OTN_U64_METADATA: Self = Self(0xC3);
+    /// Numbers of four bytes, of the pool's own object set.
+    pub const OTN_U32_METADATA: Self = Self(0xC2);
     /// New-style type: ZAP, metadata (zapified DSL objects, feature tables, …).
     pub const OTN_ZAP_METADATA: Self = Self(0xC4);
     /// New-style type: bytes, data.

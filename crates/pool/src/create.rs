@@ -250,6 +250,7 @@ impl Pool {
         }
         pool.watch_devices();
         pool.watch_checkpoint();
+        pool.resume_removal();
         Ok(pool)
     }
 }

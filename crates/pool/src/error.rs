@@ -44,9 +44,6 @@ pub enum ImportBlocker {
         /// The kind.
         kind: &'static str,
     },
-    /// A device is being removed.
-    #[error("a device is being removed from it")]
-    Removal,
     /// Blocks are cloned.
     #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,
@@ -279,6 +276,9 @@ pub enum PoolError {
     /// What is asked for cannot be done before a checkpoint is gone.
     #[error("currently discarding checkpoint")]
     DiscardingCheckpoint,
+    /// No device is being removed.
+    #[error("there is no removal in progress")]
+    NoRemoval,
     /// There is no checkpoint.
     #[error("checkpoint does not exist")]
     NoCheckpoint,

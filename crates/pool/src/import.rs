@@ -298,6 +298,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         pool.relabel_spares();
         pool.resume_trims()?;
         pool.go_on_expanding();
+        pool.resume_removal();
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
         pool.watch_devices();

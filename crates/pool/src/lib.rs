@@ -35,6 +35,7 @@ mod import;
 mod logs;
 mod mos;
 mod pool;
+mod removal;
 mod scan;
 mod sync;
 mod trim;

@@ -38,6 +38,7 @@ use crate::mos::features::Features;
 use crate::mos::history::Actor;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
+use crate::removal::Evacuation;
 use crate::scan::control::{ScanChange, Scrub};
 use crate::scan::phys::ScanPhys;
 use crate::sync::syncer::Syncer;
@@ -72,6 +73,7 @@ pub(crate) struct Writer {
     pub(crate) initialize: Arc<Trim>,
     pub(crate) checkpoint: Arc<CheckpointKeeper>,
     pub(crate) vdev_changes: Arc<VdevChanges>,
+    pub(crate) removal: Arc<Evacuation>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,
     /// What moves of a vdev that is getting another child.

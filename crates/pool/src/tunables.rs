@@ -29,6 +29,12 @@ pub static SCRUB_SLICE_BLOCKS: Tunable = Tunable::new("pool.scrub_slice_blocks",
 pub static SCRUB_STORE_NS: Tunable =
     Tunable::new("pool.scrub_store_ns", 5_000_000_000, 0, 600_000_000_000);
 
+/// Bytes that the removal of a device copies with a txg.
+pub static REMOVAL_BYTES: Tunable = Tunable::new("pool.removal_bytes", 32 << 20, 512, 1 << 32);
+/// The longest piece that the removal of a device copies to one place (`zfs_remove_max_segment`).
+pub static REMOVAL_SEGMENT_BYTES: Tunable =
+    Tunable::new("pool.removal_segment_bytes", 16 << 20, 512, 1 << 30);
+
 /// What became free is trimmed in batches, one in so many txgs (`zfs_trim_txg_batch`).
 pub static TRIM_BATCH_TXGS: Tunable = Tunable::new("pool.trim_batch_txgs", 32, 1, 1 << 16);
 
@@ -98,6 +104,8 @@ pub const TUNABLES: &[&Tunable] = &[
     &SCRUB_SLICE_BLOCKS,
     &SCRUB_STORE_NS,
     &TRIM_BATCH_TXGS,
+    &REMOVAL_BYTES,
+    &REMOVAL_SEGMENT_BYTES,
     &CLAIMS_COUNT,
     &SCAN_MEMORY_BYTES,
     &SCAN_AHEAD_BYTES,

@@ -192,7 +192,9 @@ impl VdevSpace {
         self.allocatable.store(allocatable, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_allocatable(&self) -> bool {
+    /// Whether new blocks may go here.
+    #[must_use]
+    pub fn is_allocatable(&self) -> bool {
         self.allocatable.load(Ordering::Relaxed)
     }
 
@@ -311,6 +313,20 @@ impl VdevSpace {
                 vdev: self.geometry.vdev,
                 range: range.clone(),
             })
+    }
+
+    /// What of a metaslab is in use, in syncing context before anything is allocated: as of the txg before, less what
+    /// this one has freed. None if there is no such metaslab.
+    ///
+    /// # Errors
+    /// A map cannot be read or contradicts itself.
+    pub fn in_use(
+        &self,
+        metaslab: usize,
+        store: &dyn SpaceStore,
+    ) -> Result<Option<RangeSet>, SpaceError> {
+        let metaslab = self.metaslabs.get(metaslab);
+        metaslab.map(|metaslab| metaslab.in_use(store)).transpose()
     }
 
     /// Everything that the maps call free, for a check of the whole pool.

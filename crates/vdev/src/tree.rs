@@ -148,10 +148,15 @@ impl VdevTree {
         if !top.is_indirect() {
             return Err(VdevError::NoSuchTop(id));
         }
+        self.put_moved(&top, mapping);
+        Ok(())
+    }
+
+    /// Puts a vdev without devices, `top`, in the place of one that held what `mapping` says.
+    pub fn put_moved(self: &Arc<Self>, top: &Top, mapping: Mapping) {
         let elsewhere = Arc::new(Others(Arc::downgrade(self)));
         let mapped = top.with_mapping(Arc::new(mapping), elsewhere);
-        self.set(id, Some(mapped));
-        Ok(())
+        self.set(top.id(), Some(mapped));
     }
 
     /// Where a range of a removed vdev lies now, however often it was moved.

@@ -483,6 +483,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::CheckpointExists
         | PoolError::DiscardingCheckpoint
         | PoolError::NoCheckpoint
+        | PoolError::NoRemoval
         | PoolError::Ambiguous { .. }
         | PoolError::BadName { .. }
         | PoolError::TooSmall { .. }

@@ -84,7 +84,7 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         PoolError::ReadOnly => FailureKind::ReadOnly,
         PoolError::NoSpace => FailureKind::Space,
         PoolError::CheckpointExists => FailureKind::Exists,
-        PoolError::NoCheckpoint => FailureKind::Missing,
+        PoolError::NoCheckpoint | PoolError::NoRemoval => FailureKind::Missing,
         PoolError::Ambiguous { .. }
         | PoolError::BadName { .. }
         | PoolError::Invalid { .. }

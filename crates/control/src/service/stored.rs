@@ -31,6 +31,8 @@ pub(super) fn removal(found: Removal) -> RemovalReport {
         vdev: found.vdev,
         started: found.started_s,
         ended: found.ended_s,
+        cancelled: found.cancelled,
+        to_copy: found.to_copy,
         copied: found.copied,
         mapping_memory: found.mapping_memory,
     }

@@ -2,8 +2,9 @@
 
 use admin::date::{moment, span};
 use admin::{
-    DedupReport, ExpansionReport, LeafWorkState, PoolNote, PoolStatus, ScanKind, ScanReport,
-    ScanState, VdevCause, VdevClass, VdevNaming, VdevReport, VdevState, human, human_bytes,
+    DedupReport, ExpansionReport, LeafWorkState, PoolNote, PoolStatus, RemovalReport, ScanKind,
+    ScanReport, ScanState, VdevCause, VdevClass, VdevNaming, VdevReport, VdevState, human,
+    human_bytes,
 };
 
 use super::tree::{GROUPS, lines};
@@ -177,28 +178,77 @@ refcnt   blocks   LSIZE   PSIZE   DSIZE   blocks   LSIZE   PSIZE   DSIZE
 ------   ------   -----   -----   -----   ------   -----   -----   -----
 ";
 
-fn other_lines(pool: &PoolStatus, now: u64) -> String {
-    let mut out = String::new();
-    if let Some(removal) = &pool.removal {
-        if let Some(ended) = removal.ended {
+/// How the last removal of a vdev stands.
+fn removal_lines(pool: &PoolStatus, removal: &RemovalReport, now: u64) -> String {
+    let named = || {
+        let mut tops = pool.vdevs.iter();
+        let top = tops.find(|top| top.id == removal.vdev);
+        let named = |top| VdevNaming::default().name(top);
+        top.map_or_else(|| format!("vdev {}", removal.vdev), named)
+    };
+    let memory = match removal.mapping_memory {
+        0 => String::new(),
+        bytes => format!(
+            "\t{} memory used for removed device mappings\n",
+            human(bytes)
+        ),
+    };
+    match removal.ended {
+        Some(ended) if removal.cancelled => {
+            format!(
+                "remove: Removal of {} canceled on {}\n{memory}",
+                named(),
+                moment(ended)
+            )
+        }
+        Some(ended) => {
             let took = ended.saturating_sub(removal.started);
-            out += &format!(
-                "remove: Removal of vdev {} copied {} in {}h{}m, completed on {}\n\t{} memory \
-                 used for removed device mappings\n",
+            format!(
+                "remove: Removal of vdev {} copied {} in {}h{}m, completed on {}\n{memory}",
                 removal.vdev,
                 human(removal.copied),
                 took / 3600,
                 took / 60 % 60,
                 moment(ended),
-                human(removal.mapping_memory),
-            );
-        } else {
-            out += &format!(
-                "remove: Evacuation of vdev {} in progress since {}\n",
-                removal.vdev,
-                moment(removal.started)
-            );
+            )
         }
+        None => {
+            let since = moment(removal.started);
+            format!(
+                "remove: Evacuation of {} in progress since {since}\n{}{memory}",
+                named(),
+                removal_course(removal, now)
+            )
+        }
+    }
+}
+
+/// How far a removal has come, and how long it will take at its present pace.
+fn removal_course(removal: &RemovalReport, now: u64) -> String {
+    let (copied, total) = (removal.copied.max(1), removal.to_copy.max(1));
+    let elapsed = now.saturating_sub(removal.started).max(1);
+    let rate = (copied / elapsed).max(1);
+    let minutes = total.saturating_sub(copied) / rate / 60;
+    let permyriad = u128::from(copied) * 10_000 / u128::from(total);
+    let rest = if minutes / 60 < 30 * 24 {
+        format!("{}h{}m to go", minutes / 60, minutes % 60)
+    } else {
+        "(copy is slow, no estimated time)".to_owned()
+    };
+    format!(
+        "\t{} copied out of {} at {}/s, {}.{:02}% done, {rest}\n",
+        human(copied),
+        human(total),
+        human(rate),
+        permyriad / 100,
+        permyriad % 100,
+    )
+}
+
+fn other_lines(pool: &PoolStatus, now: u64) -> String {
+    let mut out = String::new();
+    if let Some(removal) = &pool.removal {
+        out += &removal_lines(pool, removal, now);
     }
     if let Some(checkpoint) = &pool.checkpoint {
         let bytes = human(checkpoint.consumes);

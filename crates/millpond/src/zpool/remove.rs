@@ -1,20 +1,31 @@
 //! `zpool remove`.
 
 use admin::Change;
-use admin::changes::RemoveVdevs;
+use admin::changes::{RemoveAction, RemoveVdevs};
 
 use crate::daemons::{change, pool};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, usage};
+use crate::waiting::until_idle;
+
+use super::wait::work;
 
 /// `zpool remove`.
 pub(super) const COMMAND: Command = Command {
     name: "remove",
     aliases: &[],
-    summary: "Remove log devices from a pool.",
-    forms: &["pool device ..."],
-    flags: &[switch("w", "wait until it is done (always the case)")],
-    operands: Operands::at_least(2, "missing pool or device argument"),
+    summary: "Remove devices from a pool, or give the removal of one up.",
+    forms: &["[-npw] pool device ...", "-s pool"],
+    flags: &[
+        switch(
+            "n",
+            "say only how much memory would be used for what was moved",
+        ),
+        switch("p", "with -n: exact numbers"),
+        switch("s", "give up the removal that is under way"),
+        switch("w", "wait until it is done"),
+    ],
+    operands: Operands::at_least(1, "missing pool name argument"),
     run: remove,
 };
 
@@ -23,8 +34,32 @@ fn remove(call: &Invocation) -> Outcome {
         .operands()
         .split_first()
         .ok_or_else(|| usage("missing pool name argument"))?;
+    let (cancels, estimates) = (call.has("s"), call.has("n"));
+    if cancels && (estimates || call.has("w") || call.has("p")) {
+        return Err(usage("-s cannot be used with -n, -p or -w"));
+    }
+    if cancels && !devices.is_empty() {
+        return Err(usage("too many arguments"));
+    }
+    if !cancels && devices.is_empty() {
+        return Err(usage("missing device"));
+    }
+    let action = match (cancels, estimates) {
+        (true, _) => RemoveAction::Cancel,
+        (false, true) => RemoveAction::Estimate {
+            exact: call.has("p"),
+        },
+        (false, false) => RemoveAction::Remove,
+    };
     let request = Change::RemoveVdevs(RemoveVdevs {
         devices: devices.to_vec(),
+        action,
     });
-    change(&mut pool(name)?, request, &call.line)
+    change(&mut pool(name)?, request, &call.line)?;
+    if call.has("w") && !estimates {
+        until_idle(pool(name)?, &mut |connection| {
+            Ok(work(connection)?.is_idle(&["remove"]))
+        })?;
+    }
+    Ok(())
 }

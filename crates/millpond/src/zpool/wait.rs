@@ -32,15 +32,14 @@ pub(super) const COMMAND: Command = Command {
         option(
             "t",
             "activity[,...]",
-            "only these: discard, free, initialize, raidz_expand, replace, resilver, scrub, trim; \
-             others of OpenZFS never run here",
+            "only these: discard, free, initialize, raidz_expand, remove, replace, resilver, scrub, trim",
         ),
     ],
     operands: Operands::between(1, 2, "missing 'pool' argument"),
     run: wait,
 };
 
-/// What a pool may be busy with. Removals are not made here.
+/// What a pool may be busy with.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -63,6 +62,7 @@ pub(super) struct Work {
     pub(super) free: Option<u64>,
     pub(super) initialize: Option<u64>,
     pub(super) replace: Option<u64>,
+    pub(super) remove: Option<u64>,
     pub(super) resilver: Option<u64>,
     pub(super) scrub: Option<u64>,
     pub(super) trim: Option<u64>,
@@ -77,6 +77,7 @@ impl Work {
             "free" => self.free,
             "initialize" => self.initialize,
             "replace" => self.replace,
+            "remove" => self.remove,
             "resilver" => self.resilver,
             "scrub" => self.scrub,
             "trim" => self.trim,
@@ -143,7 +144,7 @@ pub(super) fn activities<'a>(
     Ok(ACTIVITIES.into_iter().filter(wanted).collect())
 }
 
-fn work(connection: &mut Connection) -> Result<Work, Failure> {
+pub(super) fn work(connection: &mut Connection) -> Result<Work, Failure> {
     let names = [FREEING.name, READONLY.name].map(str::to_owned);
     let facts = report(connection, Selection::Names(names.to_vec()))?;
     let number = |name: &str| match facts.get(name).map(|setting| &setting.value) {
@@ -167,6 +168,14 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
         .filter(|checkpoint| checkpoint.created.is_none());
     let mut work = Work {
         discard: discarded.map(|checkpoint| checkpoint.consumes),
+        remove: status
+            .removal
+            .as_ref()
+            .filter(|removal| removal.ended.is_none())
+            .map(|removal| {
+                // Its last step is still to be done when all is copied.
+                removal.to_copy.saturating_sub(removal.copied).max(1)
+            }),
         ..Work::default()
     };
     if let Some(expansion) = &status.expansion

@@ -110,7 +110,8 @@ impl Limits {
         };
         let capacity = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes();
         let deflated = |vdev: &VdevSpace, bytes: u64| vdev.geometry().layout.deflated(bytes);
-        let normal = of(ClassKind::Normal);
+        // What is being removed has to fit on the others.
+        let normal = of(ClassKind::Normal).filter(|vdev| vdev.is_allocatable());
         let data: u64 = normal.map(|vdev| deflated(vdev, capacity(vdev))).sum();
         let read_only = self.read_only.load(Ordering::Relaxed);
         let extra = if read_only {

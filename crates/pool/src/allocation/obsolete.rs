@@ -10,20 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use base::VdevId;
-use base::lock::{LockClass, Mutex, rank};
+use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::metrics::{Counter, registry};
 use dmu::{Tx, Zap};
 use dsl::NamedList;
 use format::config::keys;
 use format::features;
+use format::indirect::MappingEntry;
 use format::space_map::{Action, Encoder, Entry, Form};
 use space::{Extent, MapAppend, SpaceStore};
-use vdev::{Place, VdevTree};
+use vdev::{MappingBuilder, Place, VdevTree};
 
 use crate::allocation::maps::MosSpaceStore;
 use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
 
+static REMOVING: LockClass = LockClass::new("pool.removing_mapping", rank::LAST - 26);
 static WAITING: LockClass = LockClass::new("pool.obsolete_ranges", rank::LAST - 8);
 
 /// So many pointers are taken off the list with a txg.
@@ -42,11 +44,16 @@ static METERS: LazyLock<Meters> = LazyLock::new(|| Meters {
     unnoted: registry().counter("pool.obsolete_ranges_lost"),
 });
 
+/// A vdev that is being removed, and what of it is mapped so far.
+pub(crate) type Partial = (VdevId, MappingBuilder);
+
 /// What is given back of removed vdevs.
 pub(crate) struct ObsoleteSpace {
     vdevs: Arc<VdevTree>,
     /// Whether there are any.
     any: AtomicBool,
+    /// What of a vdev that is being removed is copied already. Changed in syncing context, before anything is freed.
+    removing: RwLock<Option<Partial>>,
     /// What is to be noted with the txg that syncs.
     waiting: Mutex<BTreeMap<VdevId, Vec<Range<u64>>>>,
 }
@@ -57,25 +64,87 @@ impl ObsoleteSpace {
         Self {
             vdevs: Arc::clone(vdevs),
             any: AtomicBool::new(!vdevs.removed().is_empty()),
+            removing: RwLock::new(&REMOVING, None),
             waiting: Mutex::new(&WAITING, BTreeMap::new()),
         }
     }
 
-    /// Where a range lies that is given back, if it lies on a removed vdev; what is not needed any more is noted.
+    /// The vdevs that places are on.
+    pub(crate) const fn vdevs(&self) -> &Arc<VdevTree> {
+        &self.vdevs
+    }
+
+    /// What is being removed, and what of it is mapped; none: nothing is.
+    pub(crate) fn set_removing(&self, partial: Option<Partial>) {
+        self.any.store(true, Ordering::Relaxed);
+        *self.removing.write() = partial;
+    }
+
+    /// What was set, and grew since; then nothing is being removed.
+    pub(crate) fn take_removing(&self) -> Option<Partial> {
+        self.removing.write().take()
+    }
+
+    /// More of what is being removed is mapped.
+    pub(crate) fn extend_removing(&self, entries: &[MappingEntry]) -> Result<()> {
+        let Some((id, mut mapping)) = self.take_removing() else {
+            return Ok(());
+        };
+        for entry in entries {
+            let pushed = mapping.push(entry, &|id| self.vdevs.destination(id));
+            pushed.map_err(|error| PoolError::Damaged(error.to_string()))?;
+        }
+        self.set_removing(Some((id, mapping)));
+        Ok(())
+    }
+
+    /// Whether all of a range of what is being removed is mapped.
+    pub(crate) fn is_copied(&self, range: &Range<u64>) -> bool {
+        let removing = self.removing.read();
+        let mapped = removing
+            .as_ref()
+            .map(|(_, mapping)| mapping.mapped(range.clone()));
+        let bytes: u64 = mapped.iter().flatten().map(|part| part.len).sum();
+        bytes == range.end.saturating_sub(range.start)
+    }
+
+    /// Where a range lies that is given back, if that is elsewhere than it says, or in two places as long as its vdev
+    /// is being removed; what is not needed any more is noted.
     pub(crate) fn give_back(&self, extent: &Extent) -> Option<Vec<Extent>> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
-        let top = self.vdevs.top(extent.vdev).ok()?;
-        if !top.is_indirect() {
-            return None;
+        let top = self.vdevs.top(extent.vdev);
+        let mut found = vec![extent.clone()];
+        if top.is_ok_and(|top| top.is_indirect()) {
+            let Ok(moved) = self.vdevs.moved(extent.vdev, extent.range.clone()) else {
+                METERS.unmapped.increment();
+                return Some(Vec::new());
+            };
+            self.note_later(moved.through);
+            found = places(moved.places);
         }
-        let Ok(moved) = self.vdevs.moved(extent.vdev, extent.range.clone()) else {
-            METERS.unmapped.increment();
-            return Some(Vec::new());
-        };
-        self.note_later(moved.through);
-        Some(places(moved.places))
+        let copies: Vec<Extent> = found.iter().flat_map(|place| self.copies(place)).collect();
+        found.extend(copies);
+        Some(found)
+    }
+
+    /// The copies of what lies on a vdev that is being removed; what led there is noted.
+    fn copies(&self, place: &Extent) -> Vec<Extent> {
+        let removing = self.removing.read();
+        let removing = removing.as_ref().filter(|(vdev, _)| *vdev == place.vdev);
+        let mapped = removing.map(|(_, mapping)| mapping.mapped(place.range.clone()));
+        let mapped = mapped.unwrap_or_default();
+        let led = mapped.iter().map(|part| {
+            let range = part.source..part.source.saturating_add(part.len);
+            (place.vdev, range)
+        });
+        self.note_later(led.collect());
+        let copies = mapped.iter().map(|part| Extent {
+            vdev: part.vdev,
+            range: part.offset..part.offset.saturating_add(part.len),
+        });
+        copies.collect()
     }
 
     fn note_later(&self, found: Vec<(VdevId, Range<u64>)>) {

@@ -46,7 +46,9 @@ pub(crate) fn open(
         vdevs.push(if top.is_hole() || top.is_indirect() {
             None
         } else {
-            Some(open_vdev(mos, top, &maps, findings)?)
+            let space = open_vdev(mos, top, &maps, findings)?;
+            space.set_allocatable(!top.flag(keys::REMOVING));
+            Some(space)
         });
     }
     let logs = root

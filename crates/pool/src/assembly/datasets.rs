@@ -24,8 +24,11 @@ use crate::expansion::Expander;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::pool::{Pool, Rewound, Writer};
+use crate::removal::Evacuation;
+use crate::scan::control::Scrub;
 use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
 use crate::sync::tasks::SyncTask;
+use crate::trim::control::Trim;
 use crate::tunables;
 use crate::vdevs::changes::VdevChanges;
 use crate::vdevs::diagnosis::Diagnosis;
@@ -116,7 +119,12 @@ impl WithDatasets {
     /// It lacks the list of deferred frees, or that cannot be read.
     pub(crate) fn with_writer(mut self, beginning: Beginning) -> Result<Whole> {
         let writer = match self.writing.take() {
-            Some(writing) => Some(self.writer(writing, beginning)?),
+            Some(writing) => {
+                let writer = self.writer(writing, beginning)?;
+                let tables = WeakTables::of(&self.services.dedup);
+                self.pipeline.set_dedup(tables);
+                Some(writer)
+            }
             None => {
                 self.services.store.set_unchanging(beginning.uberblock.txg);
                 None
@@ -152,28 +160,22 @@ impl WithDatasets {
         let new = writing.allocating;
         let (engine, space, allocator) = (new.engine, new.space, new.allocator);
         services.store.set_written(&engine, &gate, sharing);
-        self.pipeline.set_dedup(WeakTables::of(&services.dedup));
-        let deferred = needed_frees(services)?;
+        let (deferred, obsolete) = lists(services)?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
         let (settings, diagnosis) = (Settings::new(), Diagnosis::new());
         let last = Arc::new(LastSynced::new(beginning.uberblock));
         let expander = Expander::open(services, &beginning.uberblock, &last)?;
         let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
-        // The checkpoint comes first, for the others free blocks; the history last: the others write to it.
-        let tasks: Vec<Arc<dyn SyncTask>> = vec![
+        let removal = Evacuation::open(services, &allocator, &vdev_changes, &engine)?;
+        let vdevs: [Arc<dyn SyncTask>; 5] = [
             checkpoint.clone(),
             diagnosis.clone(),
             vdev_changes.clone(),
             expander.clone(),
-            services.spares.clone(),
-            features.clone(),
-            writing.scrub.clone(),
-            services.errors.clone(),
-            writing.trim.clone(),
-            writing.initialize.clone(),
-            settings.clone(),
-            services.history.clone(),
+            removal.clone(),
         ];
+        let (scrub, trims) = (&writing.scrub, [&writing.trim, &writing.initialize]);
+        let tasks = in_order(vdevs, &features, (scrub, trims), &settings, services);
         let syncer = Syncer {
             objects: Arc::clone(&services.mos),
             dsl: Arc::clone(&self.dsl),
@@ -184,7 +186,7 @@ impl WithDatasets {
             frees: Arc::clone(&services.frees),
             logs: Arc::clone(&writing.logs),
             deferred,
-            obsolete: named_list(services, directory::OBSOLETE_BPOBJ),
+            obsolete,
             limits: Arc::clone(&services.limits),
             maps: space.maps,
             vdevs: Arc::clone(&self.vdevs),
@@ -212,6 +214,7 @@ impl WithDatasets {
             initialize: writing.initialize,
             checkpoint,
             vdev_changes,
+            removal,
             features,
             settings,
             expander,
@@ -248,6 +251,36 @@ fn needed_frees(services: &Arc<PoolServices>) -> Result<NamedList> {
 pub(crate) fn deferred_frees(services: &Arc<PoolServices>) -> Result<Option<NamedList>> {
     let list = named_list(services, directory::SYNC_BPLIST);
     Ok(list.exists()?.then_some(list))
+}
+
+/// What the pool does in each sync. The checkpoint comes first, for the others free blocks; the history last: the
+/// others write to it.
+fn in_order(
+    vdevs: [Arc<dyn SyncTask>; 5],
+    features: &Arc<FeaturesToEnable>,
+    (scrub, [trim, initialize]): (&Arc<Scrub>, [&Arc<Trim>; 2]),
+    settings: &Arc<Settings>,
+    services: &PoolServices,
+) -> Vec<Arc<dyn SyncTask>> {
+    let mut tasks = vdevs.to_vec();
+    let others: [Arc<dyn SyncTask>; 8] = [
+        services.spares.clone(),
+        features.clone(),
+        scrub.clone(),
+        services.errors.clone(),
+        trim.clone(),
+        initialize.clone(),
+        settings.clone(),
+        services.history.clone(),
+    ];
+    tasks.extend(others);
+    tasks
+}
+
+/// The list of deferred frees, and that of places on removed vdevs that nothing refers to, which need not be there.
+fn lists(services: &Arc<PoolServices>) -> Result<(NamedList, NamedList)> {
+    let deferred = needed_frees(services)?;
+    Ok((deferred, named_list(services, directory::OBSOLETE_BPOBJ)))
 }
 
 /// A list that the directory names, whether it is there or not.

@@ -34,6 +34,11 @@ impl Pool {
                 reason: "raidz expansion in progress".to_owned(),
             });
         }
+        if self.is_removing() {
+            return Err(PoolError::Invalid {
+                reason: "device removal in progress".to_owned(),
+            });
+        }
         if self.dsl.root_directory()?.available(SpaceClass::Normal)? == 0 {
             return Err(PoolError::NoSpace);
         }

@@ -2,13 +2,11 @@
 
 use base::ByteOrder;
 use format::config::{directory, keys};
+use format::indirect::{Removing, removal_state};
 use format::record::get_at;
 
 use super::Facts;
 
-/// The states of a removal, as stored.
-const NONE: u64 = 0;
-const FINISHED: u64 = 2;
 /// Bytes of a mapping's entry in memory.
 const ENTRY_SIZE: u64 = 24;
 /// Where the bonus of a mapping has the number of its entries.
@@ -23,6 +21,10 @@ pub struct Removal {
     pub started_s: u64,
     /// When it ended, if it has.
     pub ended_s: Option<u64>,
+    /// Whether it was given up.
+    pub cancelled: bool,
+    /// Bytes to be copied in all.
+    pub to_copy: u64,
     /// Bytes copied.
     pub copied: u64,
     /// Bytes of memory that the mappings of all removed vdevs take.
@@ -34,10 +36,8 @@ impl Facts<'_> {
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
         let words = self.stored.words(directory::REMOVING)?;
-        let &[state, removing, last, start, end, _to_copy, copied] = words.as_slice() else {
-            return None;
-        };
-        if state == NONE {
+        let removing = Removing::from_words(&words)?;
+        if removing.state == removal_state::NONE {
             return None;
         }
         let config = self.pool.config();
@@ -47,10 +47,15 @@ impl Facts<'_> {
             .map(|map| map.with_bonus(mapping_entries))
             .sum();
         Some(Removal {
-            vdev: if state == FINISHED { last } else { removing },
-            started_s: start,
-            ended_s: (state == FINISHED).then_some(end),
-            copied,
+            vdev: match removing.state {
+                removal_state::FINISHED => removing.last,
+                _ => removing.vdev,
+            },
+            started_s: removing.started_s,
+            ended_s: (removing.state != removal_state::ACTIVE).then_some(removing.ended_s),
+            cancelled: removing.state == removal_state::CANCELLED,
+            to_copy: removing.to_copy,
+            copied: removing.copied,
             mapping_memory: entries * ENTRY_SIZE,
         })
     }

@@ -6,14 +6,12 @@ use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
 use format::config::{directory, keys};
-use format::indirect::removal_state;
 use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::checkpoint;
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{ImportBlocker, Result};
-use crate::import::removed;
 use crate::mos::features::Features;
 use crate::scan::phys::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
 
@@ -46,16 +44,6 @@ impl Inspection<'_> {
     }
 
     fn vdev_blocker(&self) -> Option<ImportBlocker> {
-        for top in &self.config.root.children {
-            if top.is_hole() {
-                continue;
-            }
-            // One that was removed has its mapping; one that is being removed is there, and only OpenZFS goes on.
-            let has_mapping = top.object(keys::INDIRECT_OBJECT).is_some();
-            if !top.is_indirect() && (has_mapping || top.flag(keys::REMOVING)) {
-                return Some(ImportBlocker::Removal);
-            }
-        }
         let mut tops = self.config.root.children.iter();
         let expanding = |top: &&VdevConfig| top.list.get(keys::RAIDZ_EXPANDING).is_some();
         if tops.by_ref().filter(expanding).count() > 1 {
@@ -101,9 +89,6 @@ impl Inspection<'_> {
             if is_table && self.uberblock.root.byte_order() != ByteOrder::NATIVE {
                 return Ok(Some(ImportBlocker::Dedup));
             }
-            if name == directory::REMOVING && self.removal_under_way()? {
-                return Ok(Some(ImportBlocker::Removal));
-            }
         }
         let scan = ScanPhys::load(self.directory)?;
         Ok(scan
@@ -114,10 +99,5 @@ impl Inspection<'_> {
             .map(|scan| ImportBlocker::Scan {
                 function: scan.function,
             }))
-    }
-
-    fn removal_under_way(&self) -> Result<bool> {
-        let removing = removed::removing(self.directory)?;
-        Ok(removing.is_some_and(|removing| removing.state == removal_state::ACTIVE))
     }
 }

@@ -13,7 +13,7 @@ use format::config::{directory, keys};
 use format::indirect::{
     BirthEntryPhys, BirthsPhys, MappingEntry, MappingEntryPhys, MappingPhys, NO_VDEV, Removing,
 };
-use vdev::{Mapping, MappingBuilder, VdevTree};
+use vdev::{MappingBuilder, VdevTree};
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
@@ -56,7 +56,8 @@ pub(crate) fn load(
         }
         let top = root.children.iter().find(|top| top.id() == id);
         let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
-        let mapping = read_mapping(mos, top, vdevs)?;
+        let births = read_births(&*object(mos, top, keys::INDIRECT_BIRTHS)?)?;
+        let mapping = read_mapping(mos, top, vdevs)?.finish(births);
         vdevs.set_mapping(id, mapping)?;
         next = top.list.u64(keys::PREVIOUS_INDIRECT);
     }
@@ -100,9 +101,12 @@ fn records(
     Ok(())
 }
 
-/// The mapping of a vdev that was removed.
-fn read_mapping(mos: &ObjectSet, top: &VdevConfig, vdevs: &VdevTree) -> Result<Mapping> {
-    let births = read_births(&*object(mos, top, keys::INDIRECT_BIRTHS)?)?;
+/// The mapping of a vdev that was removed, or of what was copied so far of one that is being removed.
+pub(crate) fn read_mapping(
+    mos: &ObjectSet,
+    top: &VdevConfig,
+    vdevs: &VdevTree,
+) -> Result<MappingBuilder> {
     let object = object(mos, top, keys::INDIRECT_OBJECT)?;
     let phys = object.with_bonus(|bonus| MappingPhys::decode_padded(bonus, ByteOrder::NATIVE));
     let mut builder = MappingBuilder::new(top.id(), top.asize());
@@ -124,11 +128,11 @@ fn read_mapping(mos: &ObjectSet, top: &VdevConfig, vdevs: &VdevTree) -> Result<M
             pushed.map_err(|error| wrong(error.to_string()))
         },
     )?;
-    Ok(builder.finish(births))
+    Ok(builder)
 }
 
 /// Up to which offset what was copied in which txg.
-fn read_births(object: &Object) -> Result<Vec<(u64, Txg)>> {
+pub(crate) fn read_births(object: &Object) -> Result<Vec<(u64, Txg)>> {
     let phys = object.with_bonus(|bonus| BirthsPhys::decode_padded(bonus, ByteOrder::NATIVE));
     let mut births: Vec<(u64, Txg)> = Vec::new();
     let damaged = || {

@@ -285,7 +285,7 @@ impl Syncer {
         };
         self.frees.begin(pass);
         if pass == 1 {
-            self.sync_tasks(txg)?;
+            self.sync_tasks(txg, group)?;
             // Once it is known what is kept for a checkpoint.
             self.allocator.free_due(txg);
             // Tables go to devices for them, else to those for metadata.
@@ -345,13 +345,14 @@ impl Syncer {
     }
 
     /// What the pool does on its own account; in pass 1.
-    fn sync_tasks(&self, txg: Txg) -> Result<()> {
+    fn sync_tasks(&self, txg: Txg, group: &Arc<WriteGroup>) -> Result<()> {
         let pass = FirstPass {
             tx: &Tx::syncing(txg),
             services: &self.services,
             vdevs: &self.vdevs,
             space: &self.space,
             maps: &self.maps,
+            group,
             findings: &self.findings,
             flush_all: &self.flush_all,
         };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::invariant::Findings;
 use dmu::Tx;
 use space::PoolSpace;
-use vdev::VdevTree;
+use vdev::{VdevTree, WriteGroup};
 
 use crate::allocation::maps::MosSpaceStore;
 use crate::error::Result;
@@ -34,9 +34,11 @@ pub(crate) trait SyncTask: Send + Sync {
 pub(crate) struct FirstPass<'a> {
     pub(crate) tx: &'a Tx,
     pub(crate) services: &'a PoolServices,
-    pub(crate) vdevs: &'a VdevTree,
+    pub(crate) vdevs: &'a Arc<VdevTree>,
     pub(crate) space: &'a PoolSpace,
     pub(crate) maps: &'a MosSpaceStore,
+    /// The device writes of the txg.
+    pub(crate) group: &'a Arc<WriteGroup>,
     /// What was found to be broken in this pool.
     pub(crate) findings: &'a Arc<Findings>,
     pub(super) flush_all: &'a AtomicBool,

@@ -106,6 +106,11 @@ impl VdevChanges {
         std::mem::take(&mut self.state.lock().gone)
     }
 
+    /// These leaves go with the txg that syncs.
+    pub(crate) fn leave(&self, leaves: Vec<Arc<Leaf>>) {
+        self.state.lock().leaving.extend(leaves);
+    }
+
     /// Makes changes with the next txg.
     pub(super) fn change_next(&self, changes: impl IntoIterator<Item = Change>) {
         self.state.lock().next.extend(changes);
@@ -157,7 +162,7 @@ impl FirstPass<'_> {
     }
 
     /// The table of the vdevs' ZAPs, which old pools lack.
-    pub(super) fn vdev_zaps_if_any(&self) -> Result<Option<Zap>> {
+    pub(crate) fn vdev_zaps_if_any(&self) -> Result<Option<Zap>> {
         let services = self.services;
         let key = directory::VDEV_ZAP_MAP.as_bytes();
         let Some(map) = services.directory.lookup(key)? else {

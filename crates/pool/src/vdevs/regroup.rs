@@ -121,7 +121,13 @@ impl FirstPass<'_> {
         change: DeviceChange,
     ) -> Result<(Result<()>, Vec<Arc<Leaf>>)> {
         let root = self.services.config.with(|config| config.root.clone());
+        let mut tops = root.children.iter();
+        let removing = tops.find(|top| top.flag(keys::REMOVING));
         match change {
+            DeviceChange::Attach(_) if removing.is_some() => Ok((Err(being_removed()), Vec::new())),
+            DeviceChange::Detach(guid) if removing.is_some_and(|top| top.find(guid).is_some()) => {
+                Ok((Err(being_removed()), Vec::new()))
+            }
             DeviceChange::Attach(new) => {
                 let checked = check_target(&root, new.target, new.beside);
                 if checked.is_ok() {
@@ -412,4 +418,10 @@ impl FirstPass<'_> {
 pub(super) fn missed_since(newest: Txg, last: Txg) -> TxgRanges {
     let count = last.0.saturating_sub(newest.0);
     [(newest.next(), count)].into_iter().collect()
+}
+/// Neither what is removed nor where it goes to changes its shape meanwhile.
+fn being_removed() -> PoolError {
+    PoolError::Invalid {
+        reason: "device removal in progress".to_owned(),
+    }
 }

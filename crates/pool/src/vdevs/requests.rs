@@ -137,8 +137,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Ends the chains of all logs, and waits until nothing is left of them on the vdev.
-    fn empty_logs(&self, writer: &Writer, id: VdevId) -> Result<()> {
+    /// Ends the chains of all logs, and waits until what they held is free: until they are to go on, none begins.
+    pub(crate) fn wind_up_logs(&self, writer: &Writer) -> Result<()> {
         // Kept open, so that none is closed and opened again meanwhile.
         let mut logs: Vec<Arc<Log>> = Vec::new();
         for head in self.dsl.heads_under(&self.dsl.root_directory()?)? {
@@ -156,6 +156,12 @@ impl Pool {
             self.services.ageing.want();
             writer.engine.wait_synced(None)?;
         }
+        Ok(())
+    }
+
+    /// Ends the chains of all logs, and waits until nothing is left of them on the vdev.
+    fn empty_logs(&self, writer: &Writer, id: VdevId) -> Result<()> {
+        self.wind_up_logs(writer)?;
         let top = self.vdevs.top(id)?;
         let works = top.condition().state.is_usable();
         let spaces = self.space.as_ref().map(|space| space.vdevs());

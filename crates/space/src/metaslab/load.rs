@@ -210,6 +210,15 @@ impl Metaslab {
         Ok(())
     }
 
+    /// What is in use as of the txg before the one that syncs, but for what that one has freed.
+    pub(crate) fn in_use(&self, store: &dyn SpaceStore) -> Result<RangeSet, SpaceError> {
+        let mut used = self.free_ranges(store)?.gaps(self.place.range.clone());
+        for range in self.state.lock().freeing.iter() {
+            used.take_overlap(&range);
+        }
+        Ok(used)
+    }
+
     /// What is free on disk, for a check of the whole pool.
     pub(crate) fn free_ranges(&self, store: &dyn SpaceStore) -> Result<RangeSet, SpaceError> {
         let _map = self.map.lock();

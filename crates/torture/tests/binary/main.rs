@@ -37,6 +37,7 @@ mod raw_streams;
 mod receiving;
 mod redaction;
 mod register;
+mod removals;
 mod rewriting;
 mod sending;
 mod session;

@@ -1,7 +1,8 @@
 //! Devices come to the pool and leave it.
 
-use admin::changes::{AddVdevs, RemoveVdevs};
-use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
+use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
+use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec, human_bytes};
+use base::Guid;
 use dsl::Actor;
 use pool::{PoolError, SpareStatus, VdevRole, VdevStatus};
 
@@ -79,10 +80,19 @@ impl PoolChange for RemoveVdevs {
     }
 
     fn recorded(&self) -> Recorded {
-        Recorded::After
+        match self.action {
+            RemoveAction::Remove | RemoveAction::Cancel => Recorded::After,
+            RemoveAction::Estimate { .. } => Recorded::Never,
+        }
     }
 
-    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        if self.action == RemoveAction::Cancel {
+            return service.pool.cancel_removal().map_err(|error| {
+                let text = format!("cannot cancel removal: {error}");
+                Failure::new(kind_of(&error), text)
+            });
+        }
         for device in &self.devices {
             let refuse = |kind, reason: &str| {
                 let text = format!("cannot remove {device}: {reason}");
@@ -90,6 +100,9 @@ impl PoolChange for RemoveVdevs {
             };
             let mut spares = service.pool.spares().into_iter();
             if let Some(spare) = spares.find(|spare| is_spare_called(spare, device)) {
+                if self.action != RemoveAction::Remove {
+                    continue;
+                }
                 let removed = service.pool.remove_spare(spare.guid);
                 removed.map_err(|error| refuse(kind_of(&error), &error.to_string()))?;
                 continue;
@@ -99,6 +112,13 @@ impl PoolChange for RemoveVdevs {
             let found = tops.find(|top| is_called(top, device));
             let missing = || refuse(FailureKind::Missing, "no such device in pool");
             let top = found.ok_or_else(missing)?;
+            if top.role != VdevRole::Log {
+                remove_data(service, self.action, (device, top.guid), reporter)?;
+                continue;
+            }
+            if self.action != RemoveAction::Remove {
+                continue; // a log leaves nothing behind
+            }
             service.pool.remove_log(top.guid).map_err(|error| {
                 if let PoolError::Busy = error {
                     let reason = "an intent log waits to be replayed; mount its dataset first";
@@ -112,12 +132,45 @@ impl PoolChange for RemoveVdevs {
     }
 }
 
+/// Removes a vdev that holds data, or says what that would take.
+fn remove_data(
+    service: &Service,
+    action: RemoveAction,
+    (device, guid): (&str, Guid),
+    reporter: &mut Reporter<'_>,
+) -> Result<(), Failure> {
+    let done = match action {
+        RemoveAction::Remove | RemoveAction::Cancel => service.pool.remove_vdev(guid),
+        RemoveAction::Estimate { exact } => service.pool.removal_memory(guid).map(|bytes| {
+            let size = if exact {
+                bytes.to_string()
+            } else {
+                human_bytes(bytes)
+            };
+            reporter.line(format!(
+                "Memory that will be used after removing {device}: {size}"
+            ));
+        }),
+    };
+    done.map_err(|error| {
+        let reason = if let PoolError::Busy = error {
+            "Pool busy; removal may already be in progress".to_owned()
+        } else if let PoolError::NoSpace = error {
+            "out of space".to_owned()
+        } else {
+            error.to_string()
+        };
+        Failure::new(kind_of(&error), format!("cannot remove {device}: {reason}"))
+    })
+}
+
 impl Service {
     /// Refuses data vdevs of another redundancy than those there are.
     fn check_redundancy(&self, vdevs: &[VdevSpec]) -> Result<(), Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let tops = status.root.children.iter();
-        let mut data = tops.filter(|top| top.role == VdevRole::Data && top.kind != "hole");
+        let is_there = |top: &&VdevStatus| !matches!(top.kind.as_str(), "hole" | "indirect");
+        let mut data = tops.filter(|top| top.role == VdevRole::Data && is_there(top));
         let Some(first) = data.next() else {
             return Ok(());
         };

@@ -2,8 +2,8 @@ use admin::changes::{
     AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create,
     Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
     Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Redact, Reguid,
-    Release, RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev,
-    Snapshot, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
+    Release, RemoveAction, RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool,
+    SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -392,8 +392,11 @@ fn of_devices() -> Vec<Case> {
             "add to",
         ),
         alone(
-            Change::RemoveVdevs(RemoveVdevs { devices }),
-            r#"{"RemoveVdevs":{"devices":["a"]}}"#,
+            Change::RemoveVdevs(RemoveVdevs {
+                devices,
+                action: RemoveAction::Remove,
+            }),
+            r#"{"RemoveVdevs":{"devices":["a"],"action":"Remove"}}"#,
             "remove from",
         ),
     ]

@@ -1,0 +1,234 @@
+//! Removing data vdevs: what one holds is copied to the others, and a mapping says where it lies then.
+//!
+//! Each txg copies a piece, in its first pass, before anything is freed: what is in use is what was in use when the
+//! last txg ended. The entries of the mapping are stored with the same txg. So at any moment each range of the vdev is
+//! mapped and copied, or neither; a crash goes on where the last txg ended. When everything is copied, a txg puts a
+//! vdev without devices in its place, which leads to the copies.
+
+mod copying;
+mod ending;
+mod requests;
+mod starting;
+mod stored;
+
+use std::sync::{Arc, Weak};
+
+use base::VdevId;
+use base::lock::{LockClass, Mutex, rank};
+use format::indirect::{Removing, removal_state};
+use space::PoolSpace;
+use txg::Engine;
+
+use crate::allocation::allocator::PoolAllocator;
+use crate::error::{PoolError, Result};
+use crate::import::removed;
+use crate::pool::services::PoolServices;
+use crate::sync::tasks::{FirstPass, SyncTask};
+use crate::vdevs::changes::VdevChanges;
+use stored::Stored;
+
+static WHEN_ENDED: LockClass = LockClass::new("pool.removal_ended", rank::POOL + 27);
+static STATE: LockClass = LockClass::new("pool.removal", rank::LAST - 27);
+
+/// What is to be done with the next txg.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Begin(VdevId),
+    Cancel,
+}
+
+/// Why a removal cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Halt {
+    /// Something of the vdev cannot be read from any of its devices.
+    Unreadable,
+    /// The sides of a mirror differ, and nobody knows which is right.
+    SidesDiffer,
+    /// There is no room on the others.
+    NoSpace,
+    /// Something that is in use was not copied: a fault of ours, found before anything was given up.
+    Incomplete,
+}
+
+impl Halt {
+    /// What the history says of it.
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Unreadable => " (some of it cannot be read)",
+            Self::SidesDiffer => " (its sides differ: scrub the pool first)",
+            Self::NoSpace => " (out of space)",
+            Self::Incomplete => " (not all of it was copied)",
+        }
+    }
+}
+
+/// A removal that is under way.
+#[derive(Clone)]
+struct Running {
+    vdev: VdevId,
+    removing: Removing,
+    stored: Stored,
+    /// Up to here everything is copied.
+    at: u64,
+    /// Nothing is left to be copied.
+    is_copied: bool,
+    halt: Option<Halt>,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: Option<Request>,
+    outcome: Option<Result<()>>,
+    running: Option<Running>,
+    /// The pool closes: nothing more is copied.
+    is_paused: bool,
+    /// One ended with the txg that syncs.
+    has_ended: bool,
+}
+
+/// What is done when a removal has ended.
+type WhenEnded = Box<dyn Fn() + Send + Sync>;
+
+/// The removal of a data vdev, one at a time.
+pub(crate) struct Evacuation {
+    state: Mutex<State>,
+    when_ended: Mutex<Option<WhenEnded>>,
+    allocator: Arc<PoolAllocator>,
+    changes: Arc<VdevChanges>,
+    engine: Weak<Engine>,
+}
+
+impl Evacuation {
+    /// With the removal that the last import left, if it left one.
+    pub(crate) fn open(
+        services: &PoolServices,
+        allocator: &Arc<PoolAllocator>,
+        changes: &Arc<VdevChanges>,
+        engine: &Arc<Engine>,
+    ) -> Result<Arc<Self>> {
+        let mut state = State::default();
+        let removing = removed::removing(&services.directory)?;
+        let active = removing.filter(|removing| removing.state == removal_state::ACTIVE);
+        if let Some(removing) = active {
+            let id = VdevId(removing.vdev);
+            let config = services.config.get();
+            let top = config.root.children.iter().find(|top| top.id() == id);
+            let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+            let vdevs = allocator.obsolete.vdevs();
+            let mapping = removed::read_mapping(&services.mos, top, vdevs)?;
+            let running = Running {
+                vdev: id,
+                removing,
+                stored: Stored::open(&services.mos, top)?,
+                at: mapping.end(),
+                is_copied: false,
+                halt: None,
+            };
+            allocator.obsolete.set_removing(Some((id, mapping)));
+            state.running = Some(running);
+        }
+        Ok(Arc::new(Self {
+            state: Mutex::new(&STATE, state),
+            when_ended: Mutex::new(&WHEN_ENDED, None),
+            allocator: Arc::clone(allocator),
+            changes: Arc::clone(changes),
+            engine: Arc::downgrade(engine),
+        }))
+    }
+
+    /// Which vdev is being removed.
+    pub(crate) fn vdev(&self) -> Option<VdevId> {
+        self.state
+            .lock()
+            .running
+            .as_ref()
+            .map(|running| running.vdev)
+    }
+
+    fn change(&self, pass: &FirstPass<'_>, request: Request) -> Result<()> {
+        let running = self.state.lock().running.clone();
+        let outcome = match (request, running) {
+            (Request::Begin(id), None) => {
+                let running = self.begin(pass, id)?;
+                self.state.lock().running = Some(running);
+                Ok(())
+            }
+            (Request::Begin(_), Some(_)) => Err(PoolError::Busy),
+            (Request::Cancel, Some(running)) => {
+                self.cancel(pass, &running)?;
+                self.end();
+                Ok(())
+            }
+            (Request::Cancel, None) => Err(PoolError::NoRemoval),
+        };
+        self.state.lock().outcome = Some(outcome);
+        Ok(())
+    }
+
+    fn go_on(&self, pass: &FirstPass<'_>) -> Result<()> {
+        let running = {
+            let state = self.state.lock();
+            state.running.clone().filter(|_| !state.is_paused)
+        };
+        let Some(mut running) = running else {
+            return Ok(());
+        };
+        if running.halt.is_some() {
+            self.cancel(pass, &running)?;
+            self.end();
+        } else if running.is_copied && !self.is_whole(pass, &running)? {
+            running.halt = Some(Halt::Incomplete);
+            self.state.lock().running = Some(running);
+        } else if running.is_copied {
+            self.complete(pass, &running)?;
+            self.end();
+        } else {
+            self.copy_some(pass, &mut running)?;
+            self.state.lock().running = Some(running);
+        }
+        Ok(())
+    }
+
+    fn end(&self) {
+        let mut state = self.state.lock();
+        (state.running, state.has_ended) = (None, true);
+    }
+}
+
+impl SyncTask for Evacuation {
+    fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
+        let wanted = self.state.lock().wanted.take();
+        match wanted {
+            Some(request) => self.change(pass, request),
+            None => self.go_on(pass),
+        }
+    }
+
+    fn finish(&self, _space: &PoolSpace) {
+        let (goes_on, has_ended) = {
+            let mut state = self.state.lock();
+            let has_ended = std::mem::take(&mut state.has_ended);
+            (state.running.is_some() && !state.is_paused, has_ended)
+        };
+        if has_ended && let Some(when_ended) = self.when_ended.lock().as_ref() {
+            when_ended();
+        }
+        if goes_on && let Some(engine) = self.engine.upgrade() {
+            engine.kick();
+        }
+    }
+
+    fn close(&self) {
+        self.state.lock().is_paused = true;
+    }
+
+    fn stay(&self) {
+        self.state.lock().is_paused = false;
+        if let Some(engine) = self.engine.upgrade() {
+            engine.kick();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

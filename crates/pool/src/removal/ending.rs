@@ -1,0 +1,247 @@
+//! How a removal ends: the vdev is gone, or stays after all.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::{Guid, ObjectId, VdevId};
+use dmu::Zap;
+use format::config::{keys, vdev_types, vdev_zap};
+use format::features;
+use format::indirect::{NO_VDEV, Removing, removal_state};
+use format::nvlist::NvList;
+use space::{ClassKind, Extent, VdevSpace};
+use vdev::{Interior, InteriorKind, Node, Top};
+
+use super::starting::top_zap;
+use super::stored::store;
+use super::{Evacuation, Halt, Running};
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
+use crate::import::removed;
+use crate::sync::tasks::FirstPass;
+
+impl Evacuation {
+    /// Puts a vdev without devices in the place of one of which everything is copied.
+    pub(super) fn complete(&self, pass: &FirstPass<'_>, running: &Running) -> Result<()> {
+        let (services, tx, id) = (pass.services, pass.tx, running.vdev);
+        let config = services.config.get();
+        let old = config.root.children.iter().find(|top| top.id() == id);
+        let old = old.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let leaves = pass.vdevs.top(id)?.leaves().to_vec();
+        let new = indirect_config(old, running.removing.last);
+        let births = removed::read_births(&running.stored.births)?;
+        let partial = self.allocator.obsolete.take_removing();
+        let partial = partial.filter(|(vdev, _)| *vdev == id);
+        let (_, mapping) = partial.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let top = indirect_top(&*pass.vdevs.top(id)?, old.guid());
+        pass.vdevs.put_moved(&top, mapping.finish(births));
+        forget_space(pass, old, id)?;
+        services.config.change(|config| {
+            let tops = config.root.children.iter_mut();
+            tops.filter(|top| top.id() == id)
+                .for_each(|top| *top = new.clone());
+        });
+        let now_s = services.clock.now_s();
+        let removing = Removing {
+            state: removal_state::FINISHED,
+            last: id.0,
+            ended_s: now_s,
+            ..running.removing
+        };
+        store(services, tx, &removing)?;
+        self.changes.leave(leaves);
+        services.events.vdev("vdev_remove_dev", old.guid());
+        let text = format!("{} vdev {id}", config.name());
+        let history = &services.history;
+        Ok(history.internal(tx, "vdev remove completed", &text, None, now_s)?)
+    }
+
+    /// Whether all that is in use of the vdev is copied.
+    pub(super) fn is_whole(&self, pass: &FirstPass<'_>, running: &Running) -> Result<bool> {
+        let spaces = pass.space.vdevs();
+        let space = spaces
+            .iter()
+            .find(|space| space.geometry().vdev == running.vdev);
+        let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(running.vdev)))?;
+        let used = in_use(pass, space, u64::MAX)?;
+        Ok(used
+            .into_iter()
+            .all(|range| self.allocator.obsolete.is_copied(&range)))
+    }
+
+    /// Gives back what was copied; the vdev is used as before.
+    pub(super) fn cancel(&self, pass: &FirstPass<'_>, running: &Running) -> Result<()> {
+        let (services, tx, id) = (pass.services, pass.tx, running.vdev);
+        let config = services.config.get();
+        let top = config.root.children.iter().find(|top| top.id() == id);
+        let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let spaces = pass.space.vdevs();
+        let space = spaces.iter().find(|space| space.geometry().vdev == id);
+        let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let partial = self.allocator.obsolete.take_removing();
+        if let Some((_, mapping)) = partial {
+            // What was freed meanwhile is freed there already.
+            for range in in_use(pass, space, mapping.end())? {
+                for part in mapping.mapped(range) {
+                    pass.space.free(&Extent {
+                        vdev: part.vdev,
+                        range: part.offset..part.offset + part.len,
+                    })?;
+                }
+            }
+        }
+        let mut counts = -i64::from(running.stored.counts.is_some());
+        let zap = top_zap(services, top)?;
+        if zap.lookup(vdev_zap::PRECISE.as_bytes())?.is_some() {
+            zap.remove(tx, vdev_zap::PRECISE.as_bytes())?;
+            counts -= 1;
+        }
+        let key = vdev_zap::OBSOLETE_SPACE_MAP.as_bytes();
+        if let Some(map) = zap.lookup(key)? {
+            pass.maps.destroy_map(tx, ObjectId(map))?;
+            zap.remove(tx, key)?;
+            counts -= 1;
+        }
+        running.stored.destroy(&services.mos, tx)?;
+        services.change_feature(tx, &features::DEVICE_REMOVAL, -1)?;
+        services.change_feature(tx, &features::OBSOLETE_COUNTS, counts)?;
+        services.config.change(|config| {
+            let tops = config.root.children.iter_mut();
+            for top in tops.filter(|top| top.id() == id) {
+                for key in [
+                    keys::NON_ALLOCATING,
+                    keys::REMOVING,
+                    keys::INDIRECT_OBJECT,
+                    keys::INDIRECT_BIRTHS,
+                ] {
+                    top.list.remove(key);
+                }
+            }
+        });
+        space.set_allocatable(true);
+        let now_s = services.clock.now_s();
+        let removing = Removing {
+            state: removal_state::CANCELLED,
+            ended_s: now_s,
+            ..running.removing
+        };
+        store(services, tx, &removing)?;
+        let why = running.halt.map_or("", Halt::reason);
+        let path = top.path().unwrap_or("-");
+        let text = format!("{} vdev {id} {path}{why}", config.name());
+        let history = &services.history;
+        Ok(history.internal(tx, "vdev remove canceled", &text, None, now_s)?)
+    }
+}
+
+/// What is in use of a vdev before `end`.
+fn in_use(pass: &FirstPass<'_>, space: &VdevSpace, end: u64) -> Result<Vec<Range<u64>>> {
+    let mut all = Vec::new();
+    let shift = space.geometry().metaslab_shift;
+    let mut index = 0;
+    while (index as u64)
+        .checked_shl(shift)
+        .is_some_and(|start| start < end)
+        && let Some(used) = space.in_use(index, pass.maps)?
+    {
+        all.extend(used.iter());
+        index += 1;
+    }
+    Ok(all)
+}
+
+/// The configuration of a vdev that was removed, as OpenZFS writes it.
+fn indirect_config(old: &VdevConfig, previous: u64) -> VdevConfig {
+    let mut list = NvList::new();
+    list.set(keys::TYPE, vdev_types::INDIRECT)
+        .set(keys::ID, old.id().0)
+        .set(keys::GUID, old.guid().0)
+        .set(keys::WHOLE_DISK, 0_u64)
+        .set(keys::METASLAB_ARRAY, 0_u64);
+    let kept = [
+        keys::METASLAB_SHIFT,
+        keys::ASHIFT,
+        keys::ASIZE,
+        keys::MIN_ALLOC,
+        keys::IS_LOG,
+        keys::NON_ALLOCATING,
+        keys::INDIRECT_OBJECT,
+        keys::INDIRECT_BIRTHS,
+        keys::CREATE_TXG,
+        keys::VDEV_ZAP_TOP,
+    ];
+    for key in kept {
+        if let Some(value) = old.list.get(key) {
+            list.set(key, value.clone());
+        }
+    }
+    if previous != NO_VDEV {
+        list.set(keys::PREVIOUS_INDIRECT, previous);
+    }
+    VdevConfig {
+        list,
+        children: Vec::new(),
+    }
+}
+
+fn indirect_top(old: &Top, guid: Guid) -> Arc<Top> {
+    let node = Node::Interior(Interior {
+        guid,
+        kind: InteriorKind::Indirect,
+        children: Vec::new(),
+    });
+    Top::new(*old.config(), node)
+}
+
+/// Frees what the pool knows of the space of a vdev, and of its devices.
+fn forget_space(pass: &FirstPass<'_>, old: &VdevConfig, id: VdevId) -> Result<()> {
+    let (services, tx) = (pass.services, pass.tx);
+    let spaces = pass.space.vdevs();
+    let space = spaces.iter().find(|space| space.geometry().vdev == id);
+    for map in space.map(|space| space.map_objects()).unwrap_or_default() {
+        pass.maps.destroy_map(tx, map)?;
+    }
+    let class = space.map(|space| space.geometry().class);
+    if matches!(class, Some(ClassKind::Special | ClassKind::Dedup)) {
+        services.change_feature(tx, &features::ALLOCATION_CLASSES, -1)?;
+    }
+    pass.space.remove_vdev(id);
+    pass.maps.remove_vdev(id);
+    // Logs of space maps that name the vdev go as well.
+    pass.flush_maps();
+    let zap = top_zap(services, old)?;
+    let unflushed = vdev_zap::UNFLUSHED_TXGS.as_bytes();
+    if let Some(array) = zap.lookup(unflushed)? {
+        services.mos.free(tx, ObjectId(array))?;
+        zap.remove(tx, unflushed)?;
+    }
+    if zap
+        .lookup_value(vdev_zap::ALLOCATION_BIAS.as_bytes())?
+        .is_some()
+    {
+        zap.remove(tx, vdev_zap::ALLOCATION_BIAS.as_bytes())?;
+    }
+    let zaps = pass.vdev_zaps_if_any()?;
+    free_leaves(pass, old, zaps.as_ref())?;
+    if let Some(array) = old.object(keys::METASLAB_ARRAY) {
+        services.mos.free(tx, array)?;
+    }
+    Ok(())
+}
+
+fn free_leaves(pass: &FirstPass<'_>, node: &VdevConfig, zaps: Option<&Zap>) -> Result<()> {
+    let (services, tx) = (pass.services, pass.tx);
+    for child in &node.children {
+        free_leaves(pass, child, zaps)?;
+    }
+    if let Some(id) = node.object(keys::VDEV_ZAP_LEAF) {
+        services.mos.free(tx, id)?;
+        if let Some(zaps) = zaps {
+            zaps.remove_int(tx, id.0)?;
+        }
+    }
+    if let Some(missed) = node.object(keys::DTL) {
+        pass.maps.destroy_map(tx, missed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! What users ask of removals.
+
+use std::sync::{Arc, Weak};
+
+use base::{Guid, VdevId, thread};
+use dsl::SpaceClass;
+use format::config::keys;
+use format::features;
+use space::{ClassKind, VdevSpace};
+
+use super::{Evacuation, Request, WhenEnded};
+use crate::config::{PoolConfig, VdevConfig};
+use crate::error::{PoolError, Result};
+use crate::pool::{Pool, Writer};
+use crate::tunables::REMOVAL_SEGMENT_BYTES;
+
+/// Bytes of memory that an entry of a mapping takes.
+const ENTRY_BYTES: u64 = 24;
+
+impl Evacuation {
+    fn want(&self, request: Request) {
+        let mut state = self.state.lock();
+        state.wanted = Some(request);
+        state.outcome = None;
+    }
+
+    /// Says what is to be done when a removal has ended.
+    fn on_ended(&self, when_ended: WhenEnded) {
+        *self.when_ended.lock() = Some(when_ended);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        let outcome = self.state.lock().outcome.take();
+        outcome.unwrap_or(Err(PoolError::Busy))
+    }
+}
+
+impl Pool {
+    /// Begins to remove a top-level vdev that holds data; it goes on when this returns.
+    ///
+    /// # Errors
+    /// There is none of that guid; it cannot be removed, as it, or another, has parity or other sectors, lacks data, or
+    /// is needed for the room that it has; another one is being removed; there is a checkpoint; a log waits for its
+    /// replay.
+    pub fn remove_vdev(&self, guid: Guid) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        self.check_no_checkpoint()?;
+        let (id, space) = self.removable(writer, guid)?;
+        space.set_allocatable(false);
+        let begun = self.begin_removal(writer, id);
+        writer.logs.go_on();
+        if begun.is_err() {
+            space.set_allocatable(true);
+            writer.trim.bar(id, false);
+            writer.initialize.bar(id, false);
+        }
+        begun
+    }
+
+    fn begin_removal(&self, writer: &Writer, id: VdevId) -> Result<()> {
+        writer.trim.bar(id, true);
+        writer.initialize.bar(id, true);
+        // What was allocated there is in use when nothing of these txgs is under way any more, logs included.
+        let ended = self.wind_up_logs(writer);
+        if let Err(PoolError::Busy) = ended {
+            return Err(PoolError::Invalid {
+                reason: "Mount encrypted datasets to replay logs.".to_owned(),
+            });
+        }
+        ended?;
+        writer.removal.want(Request::Begin(id));
+        writer.engine.wait_synced(None)?;
+        writer.removal.outcome()
+    }
+
+    /// Gives a removal up; what was copied is freed when this returns.
+    ///
+    /// # Errors
+    /// None is under way, or the pool cannot be written.
+    pub fn cancel_removal(&self) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let Some(id) = writer.removal.vdev() else {
+            return Err(PoolError::NoRemoval);
+        };
+        writer.removal.want(Request::Cancel);
+        writer.engine.wait_synced(None)?;
+        let outcome = writer.removal.outcome();
+        if outcome.is_ok() {
+            writer.trim.bar(id, false);
+            writer.initialize.bar(id, false);
+        }
+        outcome
+    }
+
+    /// Whether a vdev is being removed.
+    #[must_use]
+    pub fn is_removing(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.removal.vdev().is_some())
+    }
+
+    /// Waits until nothing is being removed any more. The devices of what was removed belong to no pool then.
+    ///
+    /// # Errors
+    /// The pool stopped, or closes.
+    pub fn wait_removal(&self) -> Result<()> {
+        let writer = self.writer()?;
+        while self.is_removing() {
+            self.check_running()?;
+            writer.engine.wait_synced(None)?;
+        }
+        self.let_go(writer);
+        Ok(())
+    }
+
+    /// Memory that the mapping of a vdev would take if it were removed now, at most.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn removal_memory(&self, guid: Guid) -> Result<u64> {
+        let writer = self.writer()?;
+        self.check_no_checkpoint()?;
+        let (_, space) = self.removable(writer, guid)?;
+        let shift = space.geometry().metaslab_shift;
+        let mut pieces = space.allocated_bytes() / REMOVAL_SEGMENT_BYTES.get();
+        for index in 0..usize::try_from(space.geometry().size >> shift).unwrap_or(0) {
+            if let Some(used) = space.in_use(index, &*writer.syncer.maps)? {
+                pieces = pieces.saturating_add(used.count() as u64);
+            }
+        }
+        Ok(pieces.saturating_mul(ENTRY_BYTES))
+    }
+
+    /// Goes on with a removal that the last import left. When one ends its devices are to forget the pool.
+    pub(crate) fn resume_removal(self: &Arc<Self>) {
+        let Some(writer) = &self.writer else { return };
+        let pool = Arc::downgrade(self);
+        writer.removal.on_ended(Box::new(move || {
+            let pool = Weak::clone(&pool);
+            // The thread that syncs calls this, and must not wait for itself.
+            let thread = thread::named("pool-removal", sys::thread::BACKGROUND);
+            let started = thread.spawn(move || {
+                let pool = pool.upgrade();
+                if let Some((pool, writer)) =
+                    pool.as_ref().and_then(|p| Some((p, p.writer.as_ref()?)))
+                {
+                    pool.let_go(writer);
+                }
+            });
+            // Without a thread, the next change of devices does it.
+            drop(started);
+        }));
+        if let Some(id) = writer.removal.vdev() {
+            writer.trim.bar(id, true);
+            writer.initialize.bar(id, true);
+            writer.engine.kick();
+        }
+    }
+
+    /// A vdev that can be removed, with its space.
+    fn removable(&self, writer: &Writer, guid: Guid) -> Result<(VdevId, Arc<VdevSpace>)> {
+        let config = self.config();
+        let top = config.root.children.iter().find(|top| top.guid() == guid);
+        let top = top.filter(|top| !top.is_indirect() && !top.is_hole());
+        let top = top.ok_or(PoolError::NoSuchVdev { guid })?;
+        if !self.features().is_enabled(&features::DEVICE_REMOVAL) {
+            return Err(PoolError::Invalid {
+                reason: "operation not supported on this type of pool".to_owned(),
+            });
+        }
+        if writer.removal.vdev().is_some() {
+            return Err(PoolError::Busy);
+        }
+        check_shapes(&config, top)?;
+        let id = top.id();
+        let there = self.vdevs.top(id)?;
+        let lacks = |leaf: &Arc<vdev::Leaf>| !leaf.is_writable() || !leaf.missing().is_empty();
+        if there.leaves().iter().all(lacks) {
+            return Err(PoolError::Busy);
+        }
+        let spaces = self.space.as_ref().map(|space| space.vdevs());
+        let mut spaces = spaces.into_iter().flatten();
+        let space = spaces.find(|space| space.geometry().vdev == id);
+        let space = space.ok_or(PoolError::NoSuchVdev { guid })?;
+        self.check_room(&space)?;
+        Ok((id, space))
+    }
+
+    /// Whether there is room for what a vdev holds, with as much left as the pool keeps back.
+    fn check_room(&self, space: &VdevSpace) -> Result<()> {
+        let lost = match space.geometry().class {
+            ClassKind::Normal => space.capacity_bytes(),
+            ClassKind::Special | ClassKind::Dedup | ClassKind::Log => space.allocated_bytes(),
+        };
+        let kept = self.services.limits.figures().slop;
+        let available = self.dsl.root_directory()?.available(SpaceClass::Normal)?;
+        if available < lost.saturating_add(kept) {
+            return Err(PoolError::NoSpace);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses pools with parity or sectors of several sizes, and mirrors within which something is replaced.
+fn check_shapes(config: &PoolConfig, removed: &VdevConfig) -> Result<()> {
+    let tops = config.root.children.iter();
+    let mut there =
+        tops.filter(|top| !top.is_hole() && !top.is_indirect() && !top.flag(keys::IS_LOG));
+    let is_odd = |top: &VdevConfig| {
+        let of_copies = top.layout().is_some_and(|layout| layout.is_copies());
+        let is_flat = top.children.iter().all(VdevConfig::is_leaf);
+        !of_copies || !is_flat || top.ashift() != removed.ashift()
+    };
+    if !there.any(is_odd) {
+        return Ok(());
+    }
+    let reason = "invalid config; all top-level vdevs must have the same sector size and not be \
+                  raidz.";
+    Err(PoolError::Invalid {
+        reason: reason.to_owned(),
+    })
+}

@@ -1,0 +1,213 @@
+use super::*;
+use crate::churn::Churn;
+use crate::pool::Pool;
+use crate::tunables::REMOVAL_BYTES;
+use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, Selection};
+use base::Guid;
+use format::config::vdev_types;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const SIZE: u64 = 400 << 20;
+const NAME: &str = "tank";
+
+struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    /// A pool of single devices, or of mirrors of two.
+    fn new(count: usize, mirrors: bool) -> (Self, Arc<Pool>) {
+        let bench = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let device = |name: String| {
+            let path = bench.folder.path().join(name);
+            device::FileDevice::create(&path, SIZE).unwrap();
+            NewDevice::Path(path)
+        };
+        let vdev = |index: usize| match mirrors {
+            false => NewVdev::Single(device(format!("{index}.img"))),
+            true => NewVdev::Mirror(vec![
+                device(format!("{index}a.img")),
+                device(format!("{index}b.img")),
+            ]),
+        };
+        let vdevs = (0..count).map(vdev).collect();
+        let pool = Pool::create(CreateOptions::new(NAME, vdevs)).unwrap();
+        (bench, pool)
+    }
+
+    fn images(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let mut images: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        images.sort();
+        images
+    }
+
+    fn import(&self) -> Arc<Pool> {
+        let selection = Selection::Name(NAME.to_owned());
+        let mut options = ImportOptions::new(self.images(), selection);
+        options.force = true;
+        Pool::import(&options).unwrap()
+    }
+
+    fn check(&self) {
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            zdb.assert_clean(self.folder.path(), NAME);
+        }
+    }
+}
+
+fn guid_of(pool: &Pool, id: usize) -> Guid {
+    pool.config().root.children[id].guid()
+}
+
+fn kind_of(pool: &Pool, id: usize) -> String {
+    pool.config().root.children[id].kind().to_owned()
+}
+
+/// Removals that take as many txgs as there are pieces of so many bytes.
+fn in_steps(bytes: u64) -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let alone = ONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    REMOVAL_BYTES.set(bytes);
+    alone
+}
+
+#[test]
+fn a_device_is_removed_while_its_blocks_come_and_go() {
+    let _alone = in_steps(512);
+    let (bench, pool) = Bench::new(3, false);
+    let mut churn = Churn::new(&pool, 3);
+    churn.run(&pool, 5);
+    let held = pool.status().unwrap().root.children[1].allocated;
+    assert!(held > 1 << 20, "{held}");
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    let second = pool.remove_vdev(guid_of(&pool, 2));
+    let checkpoint = pool.take_checkpoint();
+    assert!(matches!(second, Err(PoolError::Busy)), "{second:?}");
+    assert!(checkpoint.is_err());
+    REMOVAL_BYTES.set(256 << 10);
+    churn.run(&pool, 4);
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    churn.check(&pool);
+    churn.run(&pool, 3);
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    assert_eq!(pool.scan().unwrap().unwrap().errors, 0);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+    // The device belongs to no pool any more, and its copies are read through the mapping.
+    std::fs::remove_file(bench.folder.path().join("1.img")).unwrap();
+    let pool = bench.import();
+    churn.check(&pool);
+    // What lies elsewhere by now goes elsewhere again.
+    pool.remove_vdev(guid_of(&pool, 2)).unwrap();
+    churn.run(&pool, 2);
+    pool.wait_removal().unwrap();
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+    std::fs::remove_file(bench.folder.path().join("2.img")).unwrap();
+    let pool = bench.import();
+    churn.check(&pool);
+    churn.run(&pool, 3);
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+}
+
+#[test]
+fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
+    let _alone = in_steps(2 << 10);
+    let (bench, pool) = Bench::new(3, true);
+    let mut churn = Churn::new(&pool, 4);
+    churn.run(&pool, 4);
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    for _ in 0..3 {
+        pool.sync().unwrap();
+    }
+    assert!(pool.is_removing());
+    churn.run(&pool, 1);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+    let pool = bench.import();
+    assert!(pool.is_removing());
+    churn.run(&pool, 1);
+    churn.check(&pool);
+    pool.cancel_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::MIRROR);
+    churn.run(&pool, 2);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+    let pool = bench.import();
+    churn.check(&pool);
+    REMOVAL_BYTES.set(64 << 10);
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+}
+
+fn spoil(path: &Path) {
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    // All that it has of its first metaslab but the labels.
+    let noise = vec![0xA5; 1 << 20];
+    for block in 0..24 {
+        file.write_all_at(&noise, (4 << 20) + (block << 20))
+            .unwrap();
+    }
+}
+
+#[test]
+fn sides_that_differ_are_not_guessed_about() {
+    // No multiple of a sector.
+    let _alone = in_steps((1 << 20) + 77);
+    let (bench, pool) = Bench::new(3, true);
+    let mut churn = Churn::new(&pool, 5);
+    churn.run(&pool, 3);
+    pool.sync().unwrap();
+    spoil(&bench.folder.path().join("1b.img"));
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::MIRROR);
+    let history = pool.history().unwrap();
+    let text: String = history.iter().map(ToString::to_string).collect();
+    assert!(text.contains("its sides differ"), "{text}");
+    churn.check(&pool);
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    bench.check();
+}
+
+#[test]
+fn what_cannot_be_removed_is_refused() {
+    let (_bench, pool) = Bench::new(1, false);
+    let only = pool.remove_vdev(guid_of(&pool, 0));
+    assert!(matches!(only, Err(PoolError::NoSpace)), "{only:?}");
+    assert!(matches!(
+        pool.remove_vdev(Guid(5)),
+        Err(PoolError::NoSuchVdev { .. })
+    ));
+    assert!(matches!(pool.cancel_removal(), Err(PoolError::NoRemoval)));
+    pool.export().unwrap();
+}
