@@ -36,6 +36,7 @@ full          full          --ignored:every_shape                     1
 damage        damage        a_damaged_block                           1
 forged        forged        --ignored:random_forged_pools             0
 mounted       binary        --ignored:mounted_models                  0
+exchanges     binary        --ignored:many_exchanges                  0
 "
 
 cargo build -q --profile "$PROFILE" -p millpond || exit 1

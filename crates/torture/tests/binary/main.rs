@@ -13,6 +13,7 @@ mod differences;
 mod disks;
 mod encryption;
 mod events;
+mod exchange;
 mod expansions;
 mod gathered;
 mod golden_pools;

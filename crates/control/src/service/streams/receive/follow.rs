@@ -39,6 +39,8 @@ struct LocalSnapshot {
 struct Tried {
     /// Each by what is done and to what.
     failed: HashSet<(&'static str, String)>,
+    /// The origins that a clone was promoted over.
+    promoted: HashSet<Guid>,
     /// How many names were made up.
     names: u32,
 }
@@ -204,6 +206,10 @@ impl Receiving<'_, '_> {
             .origin
             .is_none_or(|wanted| wanted != origin && is_later(wanted))
         {
+            return Outcome::Nothing;
+        }
+        // Two that are no clones there, and one of the other here, would be promoted in turns.
+        if !tried.promoted.insert(origin) {
             return Outcome::Nothing;
         }
         let change = Change::Promote(Promote {
