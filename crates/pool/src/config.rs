@@ -240,6 +240,12 @@ impl VdevConfig {
         }
     }
 
+    /// Whether it is a RAID-Z that is getting another child.
+    #[must_use]
+    pub fn is_expanding(&self) -> bool {
+        self.list.get(keys::RAIDZ_EXPANDING).is_some()
+    }
+
     /// The state that the configuration itself gives a leaf, if it is not simply in use.
     #[must_use]
     pub fn stored_state(&self) -> Option<(VdevState, VdevAux)> {

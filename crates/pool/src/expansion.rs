@@ -21,7 +21,6 @@ use base::VdevId;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::JoinHandle;
 use format::Uberblock;
-use format::config::keys;
 use format::uberblock::Reflow;
 use layout::Moved;
 use space::VdevSpace;
@@ -48,8 +47,10 @@ pub(crate) struct Expander {
 
 #[derive(Default)]
 struct State {
-    /// The vdev that is getting another child.
+    /// The vdev that is getting another child, until the txg in which it has it is on disk.
     vdev: Option<VdevId>,
+    /// Whether it has it with the txg that syncs.
+    is_complete: bool,
     /// How far it has moved, as the pool on disk says.
     reflow: Reflow,
     /// What moves with the txg that syncs.
@@ -92,7 +93,7 @@ pub(crate) const fn moved(reflow: Reflow) -> Moved {
 /// The vdev of a pool that is getting another child.
 pub(crate) fn expanding(config: &PoolConfig) -> Option<VdevId> {
     let mut tops = config.root.children.iter();
-    let top = tops.find(|top| top.list.get(keys::RAIDZ_EXPANDING).is_some());
+    let top = tops.find(|top| top.is_expanding());
     top.map(|top| top.id())
 }
 
@@ -122,6 +123,11 @@ impl Expander {
             synced: Condvar::new(),
             thread: Mutex::new(&THREAD, None),
         }))
+    }
+
+    /// The vdev that is getting another child.
+    pub(crate) fn vdev(&self) -> Option<VdevId> {
+        self.state.lock().vdev
     }
 
     /// Why nothing moves, if so.

@@ -281,6 +281,7 @@ impl Found<'_> {
                 .report
                 .and_then(|report| report.fragmentation)
                 .unwrap_or(0),
+            VdevFigure::RaidzExpanding => u64::from(self.config.is_expanding()),
             VdevFigure::ChildCount => self.status.children.len() as u64,
             VdevFigure::ReadErrors => errors.read,
             VdevFigure::WriteErrors => errors.write,

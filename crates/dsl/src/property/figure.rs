@@ -133,6 +133,7 @@ figures! {
     ClaimBytes,
     TrimBytes,
     Removing,
+    RaidzExpanding,
     TrimSupport,
     TrimErrors,
     SlowOperations,

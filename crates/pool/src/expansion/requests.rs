@@ -146,9 +146,15 @@ impl Pool {
     /// Whether a RAID-Z vdev is being expanded.
     #[must_use]
     pub fn is_expanding(&self) -> bool {
-        self.services
-            .config
-            .with(|config| super::expanding(config).is_some())
+        let stored = self.services.config.with(super::expanding);
+        let writer = self.writer.as_ref();
+        stored.is_some() || writer.is_some_and(|writer| writer.expander.vdev().is_some())
+    }
+
+    /// Whether a top-level vdev is being expanded, as far as the txg that syncs does not end that.
+    pub(crate) fn expands(&self, vdev: VdevId) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.expander.vdev() == Some(vdev))
     }
 
     /// Has sectors of a vdev move that is being expanded, if there is one.

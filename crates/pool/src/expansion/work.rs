@@ -76,6 +76,11 @@ impl SyncTask for Expander {
         if let Some(grown) = grown {
             space.set_vdev(grown);
         }
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.is_complete) {
+            state.vdev = None;
+        }
+        drop(state);
         self.synced.notify_all();
     }
 
@@ -203,7 +208,7 @@ impl Expander {
     fn complete(&self, pass: &FirstPass<'_>, top: &Arc<Top>) -> Result<Outcome> {
         let grown = pass.complete_expansion(top)?;
         let mut state = self.state.lock();
-        state.vdev = None;
+        state.is_complete = true;
         state.reflow = Reflow::default();
         state.grown = Some(grown);
         Ok(Outcome::Done)

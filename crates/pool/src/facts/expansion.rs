@@ -47,14 +47,15 @@ impl Facts<'_> {
             return None;
         }
         let word = |name| number(name).unwrap_or(0);
+        let ended = state == FINISHED && !self.pool.expands(top.id());
         Some(Expansion {
             vdev: top.guid(),
             name: format!("{}-{}", top.shown_kind(), top.id().0),
             started_s: word(vdev_zap::RAIDZ_EXPAND_START_TIME),
-            ended_s: (state == FINISHED).then(|| word(vdev_zap::RAIDZ_EXPAND_END_TIME)),
+            ended_s: ended.then(|| word(vdev_zap::RAIDZ_EXPAND_END_TIME)),
             copied: word(vdev_zap::RAIDZ_EXPAND_BYTES_COPIED),
             to_copy: self.pool.allocated_on(top.id()),
-            waits: state == RUNS && self.pool.expansion_waits(),
+            waits: !ended && self.pool.expansion_waits(),
         })
     }
 }

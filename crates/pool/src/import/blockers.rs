@@ -10,7 +10,7 @@ use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::checkpoint;
-use crate::config::{PoolConfig, VdevConfig};
+use crate::config::PoolConfig;
 use crate::error::{ImportBlocker, Result};
 use crate::mos::features::Features;
 use crate::scan::phys::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
@@ -44,9 +44,8 @@ impl Inspection<'_> {
     }
 
     fn vdev_blocker(&self) -> Option<ImportBlocker> {
-        let mut tops = self.config.root.children.iter();
-        let expanding = |top: &&VdevConfig| top.list.get(keys::RAIDZ_EXPANDING).is_some();
-        if tops.by_ref().filter(expanding).count() > 1 {
+        let tops = self.config.root.children.iter();
+        if tops.filter(|top| top.is_expanding()).count() > 1 {
             // How far each came, no uberblock can say.
             let kind = "RAID-Z (several being expanded)";
             return Some(ImportBlocker::VdevKind { kind });

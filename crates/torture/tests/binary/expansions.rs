@@ -141,11 +141,22 @@ fn an_expansion_waits_for_a_device_and_goes_on_after_an_import() {
     let status = session.ok(&["zpool", "status", "tank"]);
     assert!(status.contains(told), "{status}");
     assert!(status.contains("paused for resilver or clear"), "{status}");
+    let expanding = [
+        "zpool",
+        "get",
+        "-Ho",
+        "value",
+        "raidz_expanding",
+        "tank",
+        "raidz2-0",
+    ];
+    assert_eq!(session.ok(&expanding).trim(), "on");
     same(&session.mount("tank"), 60);
     session.ok(&["zpool", "online", "tank", "d1.img"]);
     session.ok(&["zpool", "wait", "-t", "raidz_expand", "tank"]);
     let status = session.ok(&["zpool", "status", "tank"]);
     assert!(status.contains("expand: expanded raidz2-0"), "{status}");
+    assert_eq!(session.ok(&expanding).trim(), "off");
     same(&session.mount("tank"), 60);
     session.export_clean("tank");
 }

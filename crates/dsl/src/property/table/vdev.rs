@@ -79,6 +79,7 @@ table! {
     FREE_BYTES: u64 = count("free_bytes", "<bytes>") => FreeBytes;
     CLAIM_BYTES: u64 = count("claim_bytes", "<bytes>") => ClaimBytes;
     TRIM_BYTES: u64 = count("trim_bytes", "<bytes>") => TrimBytes;
+    RAIDZ_EXPANDING: bool = switch("raidz_expanding") => RaidzExpanding;
     REMOVING: bool = switch("removing") => Removing;
     ALLOCATING: bool = switch("allocating").default(Default::Number(1));
     FAILFAST: bool = switch("failfast").set().default(Default::Number(1));
