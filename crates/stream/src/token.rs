@@ -132,10 +132,13 @@ impl ResumeToken {
     }
 }
 
-/// The first sum of the compressed bytes, whose tail is extended by zeros.
+/// The first sum of the compressed bytes, as far as they are whole words of 4: the rest does not count.
+///
+/// Source: tokens of OpenZFS, `docs/format-notes/streams.md`.
 fn sum_of(compressed: &[u8]) -> u64 {
+    let (words, _rest) = compressed.as_chunks::<4>();
     let mut sum = RunningFletcher4::new();
-    sum.feed(compressed, ByteOrder::NATIVE);
+    sum.feed(words.as_flattened(), ByteOrder::NATIVE);
     let [first, ..] = sum.value().0;
     first
 }
