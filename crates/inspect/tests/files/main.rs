@@ -109,6 +109,11 @@ fn default() {
 }
 
 #[test]
+fn removed() {
+    compare_all("removed");
+}
+
+#[test]
 fn codecs() {
     compare_all("codecs");
 }
@@ -302,9 +307,8 @@ fn many_datasets_are_drawn_and_some_copied() {
 }
 
 #[test]
-fn kinds_of_vdevs_and_encryption_are_refused_by_name() {
+fn what_is_not_there_or_encrypted_is_refused_by_name() {
     for (name, place, wanted) in [
-        ("removed", "", "type 'indirect'"),
         ("enc", "genc/hex", "encrypted"),
         ("vol", "gvol/nosuch", "no such file"),
         ("vol", "gvol/v", "volume"),

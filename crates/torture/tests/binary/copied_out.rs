@@ -186,7 +186,7 @@ fn files_are_copied_into_an_image() {
     crate::make_image::assert_same(&tree, &out(&session, "tank/a/tree"));
 
     for (words, reason) in [
-        (&["cp", path(&tree), &at("")][..], "is a directory"),
+        (&["cp", path(&tree), &at("")][..], "is a directory; use '-r'"),
         (
             &["cp", path(&one), &at("tank@s/z")],
             "a snapshot does not change",
@@ -205,7 +205,7 @@ fn files_are_copied_into_an_image() {
     let large = tree.join("too-large");
     fs::write(&large, crate::make_image::random(120 << 20, 3)).expect("written");
     let said = session.refused(&["cp", path(&large), &at("")]);
-    assert!(said.contains("no space left\nthe copy ended at "), "{said}");
+    assert!(said.contains("no space left: the copy ended at "), "{said}");
     session.import("tank", &[]);
     assert_eq!(
         fs::read(session.mount("tank").join("x")).expect("read"),

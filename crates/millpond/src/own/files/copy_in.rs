@@ -30,13 +30,7 @@ pub(super) fn run(call: &Invocation, sources: &[String], (image, place): (&Path,
         options = options.replace();
     }
     let refused = |error: millpond::Error| {
-        let mut lines = error.to_string();
-        let rest = lines.find('\n').map(|end| lines.split_off(end));
-        let mut failure = Failure::new(FailureKind::Medium, format!("cp: {lines}"));
-        for line in rest.iter().flat_map(|rest| rest.lines().skip(1)) {
-            failure = failure.advise(line);
-        }
-        Stop::from(failure)
+        Stop::from(Failure::new(FailureKind::Medium, format!("cp: {error}")))
     };
     let pool = open(image, place).map_err(refused)?;
     let (dataset, path) = split(&pool, place)?;
@@ -65,7 +59,11 @@ pub(super) fn run(call: &Invocation, sources: &[String], (image, place): (&Path,
                 copied.problems,
                 copied.problem_count,
             ),
-            Err(error) => all.add(0, 0, vec![error.to_string()], 1),
+            Err(error) => {
+                let is_left_out = !call.has("r") && Path::new(source).is_dir();
+                let next = if is_left_out { "; use '-r'" } else { "" };
+                all.add(0, 0, vec![format!("{error}{next}")], 1);
+            }
         }
     }
     drop(files);
