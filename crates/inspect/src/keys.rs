@@ -116,11 +116,14 @@ impl ImageKeys {
         let answer = match before {
             Some(answer) => answer,
             None => {
+                let root_record = pool.mos.object(root_id)?;
                 let question = KeyQuestion {
                     name: root_name(pool, dataset, root),
-                    material: material(&pool.mos.object(root_id)?)?.map_err(unusable)?,
+                    material: material(&root_record)?.map_err(unusable)?,
                 };
-                let answer = asked(&question).and_then(|wrapping| match stored.unwrap(&wrapping) {
+                // What the root has says whether the key is right: that of one below may be damaged.
+                let judged = self::stored(&root_record)?.unwrap_or(stored);
+                let answer = asked(&question).and_then(|wrapping| match judged.unwrap(&wrapping) {
                     Err(KeyError::WrongKey) => {
                         Err(format!("incorrect key provided for '{}'", question.name))
                     }

@@ -20,6 +20,9 @@ use crate::output::complain;
 const LENGTH_MAX: usize = 1024;
 const _: () = assert!(LENGTH_MAX > *PASSPHRASE_BYTES.end() && LENGTH_MAX > HEX_DIGITS);
 
+/// So many iterations take seconds.
+const ITERATIONS_NOTED: u64 = 20_000_000;
+
 /// A refusal, as users know it.
 pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failure {
     Failure::new(kind, format!("Key load error: {text}"))
@@ -48,7 +51,14 @@ pub(crate) fn key(
     location: &str,
 ) -> Result<WrappingKey, Failure> {
     let format = material.format;
-    let prompt = format!("Enter {} for '{name}': ", name_of(format));
+    if material.iterations > ITERATIONS_NOTED && format == KeyFormat::Passphrase {
+        let count = material.iterations;
+        let shown = printable(name);
+        complain(&format!(
+            "the key of '{shown}' takes {count} iterations: that may take long"
+        ));
+    }
+    let prompt = format!("Enter {} for '{}': ", name_of(format), printable(name));
     let given = at_location(location, &|| prompted(&prompt, format))?;
     WrappingKey::from_material(&given, material)
         .map_err(|error| refused(FailureKind::Invalid, error))
@@ -136,6 +146,12 @@ fn typed_twice(prompt_for: Option<&str>, format: KeyFormat) -> Result<Zeroizing<
         return Err(Failure::new(FailureKind::Invalid, text));
     }
     Ok(given)
+}
+
+/// A name of an image as it may go to a terminal.
+fn printable(name: &str) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().map(shown).collect()
 }
 
 const fn name_of(format: KeyFormat) -> &'static str {

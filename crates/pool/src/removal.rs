@@ -13,8 +13,9 @@ mod stored;
 
 use std::sync::{Arc, Weak};
 
-use base::VdevId;
 use base::lock::{LockClass, Mutex, rank};
+use base::{Txg, VdevId};
+use format::config::keys;
 use format::indirect::{Removing, removal_state};
 use space::PoolSpace;
 use txg::Engine;
@@ -46,6 +47,8 @@ enum Halt {
     SidesDiffer,
     /// There is no room on the others.
     NoSpace,
+    /// Another device has larger sectors.
+    Sectors,
     /// Something that is in use was not copied: a fault of ours, found before anything was given up.
     Incomplete,
 }
@@ -57,6 +60,7 @@ impl Halt {
             Self::Unreadable => " (some of it cannot be read)",
             Self::SidesDiffer => " (its sides differ: scrub the pool first)",
             Self::NoSpace => " (out of space)",
+            Self::Sectors => " (a device has larger sectors)",
             Self::Incomplete => " (not all of it was copied)",
         }
     }
@@ -116,10 +120,19 @@ impl Evacuation {
             let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
             let vdevs = allocator.obsolete.vdevs();
             let mapping = removed::read_mapping(&services.mos, top, vdevs)?;
+            if !top.flag(keys::REMOVING) || top.is_hole() || top.is_indirect() {
+                let text = format!(
+                    "vdev {id} is said to be removed, and its configuration says otherwise"
+                );
+                return Err(PoolError::Damaged(text));
+            }
+            let stored = Stored::open(&services.mos, top)?;
+            // Their count and order are relied on when more is added.
+            let _births = removed::read_births(&stored.births)?;
             let running = Running {
                 vdev: id,
                 removing,
-                stored: Stored::open(&services.mos, top)?,
+                stored,
                 at: mapping.end(),
                 is_copied: false,
                 halt: None,
@@ -189,9 +202,23 @@ impl Evacuation {
         Ok(())
     }
 
+    /// It has ended with the txg that syncs: before that is on disk, the devices are needed as they were.
     fn end(&self) {
-        let mut state = self.state.lock();
-        (state.running, state.has_ended) = (None, true);
+        self.state.lock().has_ended = true;
+    }
+
+    /// The txgs in which something was copied by the removal that is under way.
+    pub(crate) fn births(&self) -> Result<Vec<Txg>> {
+        let births = {
+            let state = self.state.lock();
+            let running = state.running.as_ref();
+            running.map(|running| Arc::clone(&running.stored.births))
+        };
+        let Some(births) = births else {
+            return Ok(Vec::new());
+        };
+        let found = removed::read_births(&births)?;
+        Ok(found.into_iter().map(|(_, birth)| birth).collect())
     }
 }
 
@@ -208,6 +235,9 @@ impl SyncTask for Evacuation {
         let (goes_on, has_ended) = {
             let mut state = self.state.lock();
             let has_ended = std::mem::take(&mut state.has_ended);
+            if has_ended {
+                state.running = None;
+            }
             (state.running.is_some() && !state.is_paused, has_ended)
         };
         if has_ended && let Some(when_ended) = self.when_ended.lock().as_ref() {

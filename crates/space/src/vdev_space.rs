@@ -329,6 +329,21 @@ impl VdevSpace {
         metaslab.map(|metaslab| metaslab.in_use(store)).transpose()
     }
 
+    /// Whether the map of a metaslab cannot be read in any copy: nobody can say what is in use of it.
+    ///
+    /// # Errors
+    /// It cannot be read for another reason.
+    pub fn is_unreadable(
+        &self,
+        metaslab: usize,
+        store: &dyn SpaceStore,
+    ) -> Result<bool, SpaceError> {
+        let metaslab = self.metaslabs.get(metaslab);
+        metaslab.map_or(Ok(false), |metaslab| {
+            metaslab.load_unless_damaged(store).map(|known| !known)
+        })
+    }
+
     /// Everything that the maps call free, for a check of the whole pool.
     ///
     /// # Errors

@@ -125,9 +125,17 @@ fn find(dsl: &Dsl, name: &str) -> Result<Arc<Dataset>> {
 }
 
 /// Destroys a snapshot that has neither clones nor holds.
+///
+/// # Errors
+/// Somebody holds it for long: the task is undone.
 pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset>) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let name = snapshot.name()?;
+    // Who holds it reads its blocks, or writes damaged ones again: their places must not be given away. The hold may be
+    // younger than the check.
+    if snapshot.is_held_long() {
+        return Err(DslError::busy(name));
+    }
     let phys = snapshot.phys()?;
     let next = snapshot
         .next()?
@@ -374,6 +382,15 @@ pub(super) fn check_head(context: &TaskContext<'_>, path: &str) -> Result<()> {
     }
     if head.is_in_use() || head.is_held_long() {
         return Err(DslError::busy(name()));
+    }
+    // Its origin goes with it, if it was only kept for this clone.
+    if let Some(origin) = head.previous()?
+        && origin.phys()?.has_flag(DatasetPhys::FLAG_DEFER_DESTROY)
+        && origin.phys()?.child_count == 2
+        && origin.holds()?.is_empty()
+        && origin.is_held_long()
+    {
+        return Err(DslError::busy(origin.name()?));
     }
     Ok(())
 }

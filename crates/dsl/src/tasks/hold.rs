@@ -106,6 +106,16 @@ impl Task for Release {
                     tag: tag.clone(),
                 });
             }
+            // With its last hold it may go.
+            let phys = snapshot.phys()?;
+            let released = self.holds.iter().filter(|(other, _)| other == name).count();
+            if phys.has_flag(DatasetPhys::FLAG_DEFER_DESTROY)
+                && phys.child_count == 1
+                && snapshot.holds()?.len() == released
+                && snapshot.is_held_long()
+            {
+                return Err(DslError::busy(name.as_str()));
+            }
         }
         Ok(())
     }

@@ -608,7 +608,7 @@ impl EndReceive {
         if self.force {
             for later in later_snapshots(head, &self.receiving)? {
                 let name = later.name()?;
-                if !later.holds()?.is_empty() {
+                if !later.holds()?.is_empty() || later.is_held_long() {
                     return Err(DslError::Busy { name });
                 }
                 if later.phys()?.child_count > 1 {

@@ -118,6 +118,50 @@ fn the_life_of_a_snapshot() {
     harness.check();
 }
 
+/// Whoever reads a snapshot's blocks, or writes damaged ones again, keeps it: however it would go.
+#[test]
+fn a_snapshot_that_is_held_long_does_not_go() {
+    let mut harness = Harness::new(3, &[]);
+    harness.run(create("tank/a")).unwrap();
+    harness.write("tank/a", 5, 0, 1, 4096);
+    harness.run(snapshot("tank/a@one")).unwrap();
+    harness.write("tank/a", 5, 0, 2, 4096);
+    harness.run(snapshot("tank/a@two")).unwrap();
+    harness.run(clone("tank/a@two", "tank/c")).unwrap();
+    let one = harness.dsl.dataset("tank/a@one").unwrap();
+    let two = harness.dsl.dataset("tank/a@two").unwrap();
+    let held = vec![("tank/a@one".to_owned(), "keep".to_owned())];
+    let holds = held.clone();
+    harness.run(Hold { holds }).unwrap();
+    let defer = DestroySnapshots {
+        names: vec!["tank/a@one".to_owned(), "tank/a@two".to_owned()],
+        defer: true,
+    };
+    harness.run(defer).unwrap();
+    let long = (one.hold_long(), two.hold_long());
+    let holds = held.clone();
+    let released = harness.run(Release { holds });
+    assert!(
+        matches!(released, Err(DslError::Busy { .. })),
+        "{released:?}"
+    );
+    let destroyed = harness.run(destroy_head("tank/c"));
+    assert!(
+        matches!(destroyed, Err(DslError::Busy { .. })),
+        "{destroyed:?}"
+    );
+    harness.check();
+    assert!(harness.dsl.dataset("tank/a@one").is_ok());
+    assert!(harness.dsl.dataset("tank/a@two").is_ok());
+    drop(long);
+    harness.run(Release { holds: held }).unwrap();
+    harness.run(destroy_head("tank/c")).unwrap();
+    assert!(harness.dsl.dataset("tank/a@one").is_err());
+    assert!(harness.dsl.dataset("tank/a@two").is_err());
+    harness.drain();
+    harness.check();
+}
+
 /// A pool with `tank/a`, its snapshots `one` and `two`, and `tank/c`, a written clone of `two`.
 fn with_a_clone(disabled: &[&'static str]) -> Harness {
     let mut harness = Harness::new(3, disabled);

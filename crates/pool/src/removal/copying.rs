@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use base::VdevId;
 use base::metrics::{Counter, registry};
 use format::block_pointer::Dva;
 use format::indirect::MappingEntry;
-use space::{Extent, Request, SpaceError, VdevSpace};
+use space::{ClassKind, Extent, Request, SpaceError, VdevSpace};
 use std::sync::LazyLock;
 use sys::Buffer;
 use vdev::{IoClass, Leaf, Top};
@@ -42,11 +43,23 @@ impl Evacuation {
         let source = pass.vdevs.top(running.vdev)?;
         let shift = space.geometry().metaslab_shift;
         let sector = space.geometry().layout.sector();
+        if !has_room(pass, running.vdev) {
+            running.halt = Some(Halt::NoSpace);
+            return Ok(());
+        }
         let mut entries = Vec::new();
         let (mut left, mut looked) = (REMOVAL_BYTES.get(), 0);
         'copying: while left > 0 && looked < METASLABS_PER_TXG {
             let index = usize::try_from(running.at >> shift).unwrap_or(usize::MAX);
-            let Some(used) = space.in_use(index, pass.maps)? else {
+            let used = match space.in_use(index, pass.maps) {
+                // Nobody can say what is to be copied.
+                Err(_) if space.is_unreadable(index, pass.maps)? => {
+                    running.halt = Some(Halt::Unreadable);
+                    break;
+                }
+                used => used?,
+            };
+            let Some(used) = used else {
                 running.is_copied = true;
                 break;
             };
@@ -108,8 +121,9 @@ impl Evacuation {
         (space, source): (&VdevSpace, &Arc<Top>),
         range: Range<u64>,
     ) -> Result<Copied> {
-        let Some(place) = allocate(pass, space, range.end - range.start)? else {
-            return Ok(Copied::Not(Halt::NoSpace));
+        let place = match allocate(pass, space, range.end - range.start)? {
+            Ok(place) => place,
+            Err(halt) => return Ok(Copied::Not(halt)),
         };
         let target = pass.vdevs.top(place.vdev)?;
         let length = place.range.end - place.range.start;
@@ -139,8 +153,26 @@ impl Evacuation {
     }
 }
 
-/// Room for as much of so many bytes as lies in one place; none if there is none for a sector.
-fn allocate(pass: &FirstPass<'_>, space: &VdevSpace, wanted: u64) -> Result<Option<Extent>> {
+/// Whether the pool keeps what it needs to go on if more is copied now. What is in use and what is copied were counted
+/// when the removal began; since then others have written.
+fn has_room(pass: &FirstPass<'_>, leaving: VdevId) -> bool {
+    let vdevs = pass.space.vdevs();
+    let others = vdevs.iter().filter(|vdev| {
+        let geometry = vdev.geometry();
+        geometry.class == ClassKind::Normal && geometry.vdev != leaving && vdev.is_allocatable()
+    });
+    let free = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes().saturating_sub(vdev.allocated_bytes());
+    let free: u64 = others.map(free).sum();
+    let kept = pass.services.limits.figures().slop / 2;
+    free > kept.saturating_add(REMOVAL_BYTES.get().min(kept))
+}
+
+/// Room for as much of so many bytes as lies in one place, or why there is none.
+fn allocate(
+    pass: &FirstPass<'_>,
+    space: &VdevSpace,
+    wanted: u64,
+) -> Result<std::result::Result<Extent, Halt>> {
     let sector = space.geometry().layout.sector();
     let mut size = wanted.min(REMOVAL_SEGMENT_BYTES.get().max(sector)) / sector * sector;
     while size >= sector {
@@ -152,12 +184,22 @@ fn allocate(pass: &FirstPass<'_>, space: &VdevSpace, wanted: u64) -> Result<Opti
             hint: 0,
         };
         match pass.space.allocate(&request, pass.maps) {
-            Ok(found) => return Ok(found.into_iter().next()),
+            Ok(found) => {
+                let Some(place) = found.into_iter().next() else {
+                    break;
+                };
+                if place.range.end - place.range.start == size {
+                    return Ok(Ok(place));
+                }
+                // Whole sectors of another size: a part of one could not be given back.
+                pass.space.free(&place)?;
+                return Ok(Err(Halt::Sectors));
+            }
             Err(SpaceError::NoSpace { .. }) => size = size / 2 / sector * sector,
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(None)
+    Ok(Err(Halt::NoSpace))
 }
 
 /// What a vdev has at a place: from every device that should have it, which must agree, as there is no checksum.

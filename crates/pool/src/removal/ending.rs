@@ -64,9 +64,8 @@ impl Evacuation {
             .find(|space| space.geometry().vdev == running.vdev);
         let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(running.vdev)))?;
         let used = in_use(pass, space, u64::MAX)?;
-        Ok(used
-            .into_iter()
-            .all(|range| self.allocator.obsolete.is_copied(&range)))
+        let mut ranges = used.ranges.into_iter();
+        Ok(!used.is_partial && ranges.all(|range| self.allocator.obsolete.is_copied(&range)))
     }
 
     /// Gives back what was copied; the vdev is used as before.
@@ -80,8 +79,8 @@ impl Evacuation {
         let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
         let partial = self.allocator.obsolete.take_removing();
         if let Some((_, mapping)) = partial {
-            // What was freed meanwhile is freed there already.
-            for range in in_use(pass, space, mapping.end())? {
+            // What was freed meanwhile is freed there already. Copies of what nobody can say is in use stay allocated.
+            for range in in_use(pass, space, mapping.end())?.ranges {
                 for part in mapping.mapped(range) {
                     pass.space.free(&Extent {
                         vdev: part.vdev,
@@ -134,20 +133,34 @@ impl Evacuation {
     }
 }
 
+/// What is in use of a vdev.
+struct Used {
+    ranges: Vec<Range<u64>>,
+    /// Some of it is not known: a map cannot be read.
+    is_partial: bool,
+}
+
 /// What is in use of a vdev before `end`.
-fn in_use(pass: &FirstPass<'_>, space: &VdevSpace, end: u64) -> Result<Vec<Range<u64>>> {
-    let mut all = Vec::new();
+fn in_use(pass: &FirstPass<'_>, space: &VdevSpace, end: u64) -> Result<Used> {
+    let mut found = Used {
+        ranges: Vec::new(),
+        is_partial: false,
+    };
     let shift = space.geometry().metaslab_shift;
     let mut index = 0;
     while (index as u64)
         .checked_shl(shift)
         .is_some_and(|start| start < end)
-        && let Some(used) = space.in_use(index, pass.maps)?
     {
-        all.extend(used.iter());
+        match space.in_use(index, pass.maps) {
+            Ok(Some(used)) => found.ranges.extend(used.iter()),
+            Ok(None) => break,
+            Err(_) if space.is_unreadable(index, pass.maps)? => found.is_partial = true,
+            Err(error) => return Err(error.into()),
+        }
         index += 1;
     }
-    Ok(all)
+    Ok(found)
 }
 
 /// The configuration of a vdev that was removed, as OpenZFS writes it.

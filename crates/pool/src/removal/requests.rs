@@ -149,6 +149,12 @@ impl Pool {
                     pool.as_ref().and_then(|p| Some((p, p.writer.as_ref()?)))
                 {
                     pool.let_go(writer);
+                    // What devices missed while it was copied is to be looked for where it is now.
+                    if let Err(error) = pool.resilver_if_needed() {
+                        base::notice::say(&format_args!(
+                            "no resilver could begin after a removal: {error}"
+                        ));
+                    }
                 }
             });
             // Without a thread, the next change of devices does it.

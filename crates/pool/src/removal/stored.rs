@@ -99,11 +99,13 @@ impl Stored {
             entry.encode(bytes, order);
             phys.mapped = phys.mapped.saturating_add(entry.destination.asize);
         }
-        self.mapping.write(tx, phys.entries * size as u64, &bytes)?;
+        let at = phys.entries.saturating_mul(size as u64);
+        self.mapping.write(tx, at, &bytes)?;
         if let Some(counts) = &self.counts {
-            counts.write(tx, phys.entries * 4, &vec![0; entries.len() * 4])?;
+            let at = phys.entries.saturating_mul(4);
+            counts.write(tx, at, &vec![0; entries.len() * 4])?;
         }
-        phys.entries += entries.len() as u64;
+        phys.entries = phys.entries.saturating_add(entries.len() as u64);
         phys.max_offset = last.source.saturating_add(last.destination.asize);
         self.mapping
             .modify_bonus(tx, |bonus| phys.encode(bonus, order))?;
@@ -118,9 +120,10 @@ impl Stored {
         let mut bytes = [0; BirthEntryPhys::SIZE];
         let Txg(birth) = tx.txg();
         BirthEntryPhys { end, birth }.encode(&mut bytes, order);
-        self.births
-            .write(tx, count * BirthEntryPhys::SIZE as u64, &bytes)?;
-        let phys = BirthsPhys { entries: count + 1 };
+        let at = count.saturating_mul(BirthEntryPhys::SIZE as u64);
+        self.births.write(tx, at, &bytes)?;
+        let entries = count.saturating_add(1);
+        let phys = BirthsPhys { entries };
         Ok(self
             .births
             .modify_bonus(tx, |bonus| phys.encode(bonus, order))?)

@@ -2,7 +2,7 @@ use super::*;
 use crate::churn::Churn;
 use crate::pool::Pool;
 use crate::tunables::REMOVAL_BYTES;
-use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, Selection};
+use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Selection, VdevRole};
 use base::Guid;
 use format::config::vdev_types;
 use std::os::unix::fs::FileExt;
@@ -11,6 +11,10 @@ use tempfile::TempDir;
 
 const SIZE: u64 = 400 << 20;
 const NAME: &str = "tank";
+const OFFLINE: OutOfUse = OutOfUse {
+    faulted: false,
+    temporary: true,
+};
 
 struct Bench {
     folder: TempDir,
@@ -197,6 +201,93 @@ fn sides_that_differ_are_not_guessed_about() {
     pool.export().unwrap();
     drop(pool);
     bench.check();
+}
+
+#[test]
+fn a_device_with_other_sectors_is_not_added_meanwhile() {
+    let _alone = in_steps(512);
+    let (bench, pool) = Bench::new(3, false);
+    let mut churn = Churn::new(&pool, 7);
+    churn.run(&pool, 3);
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    let add = |name: &str, ashift| {
+        let path = bench.folder.path().join(name);
+        device::FileDevice::create(&path, SIZE).unwrap();
+        let new = [(VdevRole::Data, NewVdev::Single(NewDevice::Path(path)))];
+        pool.add_vdevs(&new, Some(ashift), false)
+    };
+    let larger = add("larger.img", 13);
+    assert!(
+        matches!(larger, Err(PoolError::Invalid { .. })),
+        "{larger:?}"
+    );
+    add(
+        "same.img",
+        pool.config().root.children[0]
+            .list
+            .u64(keys::ASHIFT)
+            .unwrap() as u32,
+    )
+    .unwrap();
+    assert!(pool.is_removing());
+    REMOVAL_BYTES.set(64 << 10);
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    std::fs::remove_file(bench.folder.path().join("larger.img")).unwrap();
+    bench.check();
+}
+
+/// A side that was away while something was copied to it has that in the end, though the blocks are older than its
+/// absence.
+#[test]
+fn what_a_side_missed_of_copies_is_resilvered() {
+    let _alone = in_steps(2 << 10);
+    let (bench, pool) = Bench::new(2, true);
+    let mut churn = Churn::new(&pool, 8);
+    churn.run(&pool, 4);
+    pool.sync().unwrap();
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    let side = pool.config().root.children[0].children[0].guid();
+    pool.take_out(side, OFFLINE).unwrap();
+    for _ in 0..5 {
+        pool.sync().unwrap();
+    }
+    assert!(pool.is_removing());
+    pool.bring_online(side).unwrap();
+    pool.wait_scrub().unwrap();
+    assert!(pool.is_removing(), "the resilver ended before the removal");
+    REMOVAL_BYTES.set(64 << 10);
+    pool.wait_removal().unwrap();
+    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    // Another resilver begins by itself.
+    let lacks = |pool: &Pool| {
+        let top = pool.vdevs.top(VdevId(0)).unwrap();
+        top.leaves().iter().any(|leaf| !leaf.missing().is_empty())
+    };
+    let begin = std::time::Instant::now();
+    while lacks(&pool) {
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "nothing resilvers what was missed"
+        );
+        pool.sync().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // The other side alone has had everything all the time.
+    let other = pool.config().root.children[0].children[1].guid();
+    pool.take_out(other, OFFLINE).unwrap();
+    pool.export().unwrap();
+    drop(pool);
+    let pool = bench.import();
+    churn.check(&pool);
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    let status = pool.status().unwrap();
+    assert_eq!(status.root.children[0].children[0].errors.checksum, 0);
+    pool.export().unwrap();
 }
 
 #[test]

@@ -204,6 +204,7 @@ impl Pool {
     /// A resilver has seen everything that it could: the devices that it was for have what they missed, but for what
     /// it left behind.
     pub(super) fn note_resilvered(&self) {
+        self.keep_what_is_being_copied();
         for leaf in dtl::leaves(&self.vdevs) {
             if !leaf.end_resilver() {
                 continue;
@@ -213,6 +214,21 @@ impl Pool {
                     leaf.list.remove(keys::RESILVER_TXG);
                 }
             });
+        }
+    }
+
+    /// What a removal copies was not looked at in its new place: a device that missed that has it not. When the removal
+    /// has ended, another resilver sees it.
+    fn keep_what_is_being_copied(&self) {
+        let Some(writer) = &self.writer else { return };
+        match writer.removal.births() {
+            Ok(births) => {
+                for top in self.vdevs.tops() {
+                    births.iter().for_each(|birth| top.leave_behind(*birth));
+                }
+            }
+            // Then nothing was seen.
+            Err(_) => self.leave_behind_through(Txg(u64::MAX)),
         }
     }
 

@@ -63,6 +63,7 @@ impl Pool {
         let first = config.root.children.len();
         for (index, (role, vdev)) in new.iter().enumerate() {
             let top = prepare_top(first + index, *role, vdev, &preparation, &mut devices)?;
+            check_sectors(&config, &top, *role)?;
             config.root.children.push(top);
         }
         let count = config.root.children.len() as u64;
@@ -189,6 +190,21 @@ fn check_layouts(config: &PoolConfig, new: &[(VdevRole, NewVdev)]) -> Result<()>
     }
     let reason = "invalid config; a pool with removing/removed vdevs does not support adding raidz \
                   or dRAID vdevs";
+    Err(PoolError::Invalid {
+        reason: reason.to_owned(),
+    })
+}
+
+/// Refuses a vdev of other sectors than one has that is being removed: what that holds could not be moved to it.
+fn check_sectors(config: &PoolConfig, new: &VdevConfig, role: VdevRole) -> Result<()> {
+    let ashift = |top: &VdevConfig| top.list.u64(keys::ASHIFT);
+    let mut tops = config.root.children.iter();
+    let differs = tops.any(|top| top.flag(keys::REMOVING) && ashift(top) != ashift(new));
+    if !differs || role == VdevRole::Log {
+        return Ok(());
+    }
+    let reason =
+        "a device with sectors of another size cannot be added while a device is being removed";
     Err(PoolError::Invalid {
         reason: reason.to_owned(),
     })

@@ -12,7 +12,10 @@ impl Metaslab {
         store: &dyn SpaceStore,
     ) -> Result<Option<Range<u64>>, SpaceError> {
         loop {
-            self.load(store)?;
+            if !self.load_unless_damaged(store)? {
+                // All of it may be in use.
+                return Ok((within.start < within.end).then(|| within.clone()));
+            }
             let state = self.state.lock();
             // It may have been unloaded meanwhile.
             let Some(free) = &state.free else {

@@ -186,7 +186,7 @@ fn files_are_copied_into_an_image() {
     crate::make_image::assert_same(&tree, &out(&session, "tank/a/tree"));
 
     for (words, reason) in [
-        (&["cp", path(&tree), &at("")][..], "is a directory; use '-r'"),
+        (&["cp", path(&tree), &at("")][..], "use '-r'"),
         (
             &["cp", path(&one), &at("tank@s/z")],
             "a snapshot does not change",

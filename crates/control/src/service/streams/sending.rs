@@ -106,6 +106,14 @@ impl Service {
     }
 
     fn plan(&self, request: &SendRequest, caller: &Caller) -> Result<Plan, Failure> {
+        // What is to be left out must not be sent because something else was asked for, too.
+        let is_package = request.replicate || request.properties || request.holds || request.backup;
+        let is_other = request.intermediate || request.saved || request.token.is_some();
+        if request.redact.is_some() && (is_package || is_other || request.raw) {
+            let text = "only a plain stream of one snapshot can be redacted";
+            let name = &request.snapshot;
+            return Err(Failure::cannot(FailureKind::Invalid, "send", name, text));
+        }
         if let Some(text) = &request.token {
             return self.resumed(text, request, caller);
         }

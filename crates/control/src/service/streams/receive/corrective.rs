@@ -29,11 +29,19 @@ impl Receiving<'_, '_> {
         self.tell_kind("corrective", head, (path, short));
         self.may_receive(path)?;
         let name = format!("{path}@{short}");
+        // No task destroys it between the look and the hold.
+        let quiet = self.service.dsl.quiet();
         let snapshot = self.snapshot_to_heal(&name, head)?;
+        let hold = snapshot.hold_long();
+        drop(quiet);
         if self.request.dry_run {
             return skip(incoming, Context::Any);
         }
-        let hold = snapshot.hold_long();
+        // What was copied already is not looked for where it is written.
+        if self.service.pool.is_removing() {
+            let text = "a device is being removed";
+            return Err(Context::Any.failure(FailureKind::Busy, text));
+        }
         let began = monotonic_ns();
         let is_sealed = head.sealed.is_some();
         let done = heal(incoming, &snapshot, &self.service.pool, is_sealed);
