@@ -14,7 +14,7 @@ fi
 seconds() { date +%s.%N; }
 since() { echo "$(seconds) $1" | awk '{ printf "%.2f s\n", $1 - $2 }'; }
 needs() {
-    daemon=$(pgrep -f '^millpond: many$' | head -n 1)
+    daemon=$(pgrep -f '^millpond: many( |$)' | head -n 1)
     awk -v what="$1" '/^VmRSS|^Threads/ { line = line " " $1 " " $2 } END { print what ":" line }' "/proc/$daemon/status"
 }
 begun=$(seconds)
