@@ -40,4 +40,13 @@ impl Kind {
             Self::RaidZ(_) | Self::Draid(_) | Self::Indirect => false,
         }
     }
+
+    /// The RAID-Z, if it is one: only these get further children.
+    #[must_use]
+    pub(crate) const fn raidz(&self) -> Option<&RaidZ> {
+        match self {
+            Self::RaidZ(raidz) => Some(raidz),
+            Self::Single | Self::Mirror | Self::Draid(_) | Self::Indirect => None,
+        }
+    }
 }

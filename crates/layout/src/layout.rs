@@ -143,10 +143,7 @@ impl Layout {
     /// What has moved of a vdev that is getting another child; none of all others.
     #[must_use]
     pub fn moved(&self) -> Option<Moved> {
-        match &self.kind {
-            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => None,
-            Kind::RaidZ(raidz) => raidz.moved(),
-        }
+        self.kind.raidz()?.moved()
     }
 
     /// The columns of a block, and the pieces of children in which they lie.

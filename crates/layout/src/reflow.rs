@@ -5,7 +5,7 @@
 //! looks for in its old place, if no more moves at a time than [`Reflow::limit`] says. The first sectors lie too close:
 //! they go through a scratch area that each child has.
 
-use crate::{Area, Kind, Layout, Moved};
+use crate::{Area, Layout, Moved};
 use std::ops::Range;
 
 /// The scratch area of a child, bytes: its boot area.
@@ -35,13 +35,12 @@ impl Reflow {
     /// That of a layout; none if it is not getting a child.
     #[must_use]
     pub fn of(layout: &Layout) -> Option<Self> {
-        match layout.kind() {
-            Kind::Single | Kind::Mirror | Kind::Draid(_) | Kind::Indirect => None,
-            Kind::RaidZ(raidz) => raidz.moved().map(|_| Self {
-                before: (raidz.width() as u64).max(1),
-                sector: layout.sector(),
-            }),
-        }
+        let raidz = layout.kind().raidz()?;
+        raidz.moved()?;
+        Some(Self {
+            before: (raidz.width() as u64).max(1),
+            sector: layout.sector(),
+        })
     }
 
     /// That of a vdev of so many children which gets one more.

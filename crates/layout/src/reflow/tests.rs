@@ -1,7 +1,7 @@
 //! What moves overwrites nothing that is still looked for.
 
 use super::*;
-use crate::RaidZ;
+use crate::{Kind, RaidZ};
 use proptest::prelude::*;
 
 fn reflow(before: u64, ashift: u32) -> Reflow {
