@@ -49,6 +49,11 @@ struct Piece {
 }
 
 impl Piece {
+    /// What the block has of it.
+    fn slice(&self, block: &Buffer) -> Buffer {
+        block.slice(self.at..self.at + self.range.len)
+    }
+
     fn of<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         block
             .get(self.at..self.at + self.range.len)
@@ -200,10 +205,7 @@ impl Top {
             let is_left = |leaf: &&Arc<Leaf>| examined.data.is_none() || !leaf.is_readable();
             left_behind(leaves.filter(is_left), piece.range.birth);
             if let Some(data) = &examined.data {
-                let data = data.slice(piece.at..piece.at + piece.range.len);
-                let found = piece.top.repair(lacking, piece.range, &data);
-                repaired.healed += found.healed;
-                repaired.unrepaired += found.unrepaired;
+                repaired += piece.top.repair(lacking, piece.range, &piece.slice(data));
             }
         }
         Ok(ScrubOutcome {
@@ -235,24 +237,27 @@ impl Top {
         range: BlockRange,
         data: &Buffer,
     ) -> Repaired {
-        let mut repaired = Repaired::default();
-        for piece in self.pieces(range).unwrap_or_default() {
-            let data = data.slice(piece.at..piece.at + piece.range.len);
-            let found = piece.top.repair(lacking, piece.range, &data);
-            repaired.healed += found.healed;
-            repaired.unrepaired += found.unrepaired;
-        }
-        repaired
+        self.repair_pieces(range, data, &|piece, data| {
+            piece.top.repair(lacking, piece.range, data)
+        })
     }
 
     /// Writes right bytes, found elsewhere, to all sides.
     pub(super) fn heal_moved(&self, range: BlockRange, data: &Buffer) -> Repaired {
+        self.repair_pieces(range, data, &|piece, data| {
+            piece.top.heal(piece.range, data)
+        })
+    }
+
+    fn repair_pieces(
+        &self,
+        range: BlockRange,
+        data: &Buffer,
+        repair: &dyn Fn(&Piece, &Buffer) -> Repaired,
+    ) -> Repaired {
         let mut repaired = Repaired::default();
         for piece in self.pieces(range).unwrap_or_default() {
-            let data = data.slice(piece.at..piece.at + piece.range.len);
-            let found = piece.top.heal(piece.range, &data);
-            repaired.healed += found.healed;
-            repaired.unrepaired += found.unrepaired;
+            repaired += repair(&piece, &piece.slice(data));
         }
         repaired
     }
@@ -272,7 +277,7 @@ impl Top {
             birth,
         };
         for piece in self.pieces(range).unwrap_or_default() {
-            let data = data.slice(piece.at..piece.at + piece.range.len);
+            let data = piece.slice(data);
             let place = (piece.range.offset, piece.range.birth);
             piece.top.write_of(place, data, class, group);
         }

@@ -27,6 +27,13 @@ pub struct Repaired {
     pub unrepaired: usize,
 }
 
+impl std::ops::AddAssign for Repaired {
+    fn add_assign(&mut self, other: Self) {
+        self.healed += other.healed;
+        self.unrepaired += other.unrepaired;
+    }
+}
+
 /// A leaf that lacks a block.
 #[derive(Clone)]
 pub struct Lacking {
