@@ -21,6 +21,8 @@ pub const PASSPHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=512;
 pub const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
 /// As many as OpenZFS takes unless it is told otherwise.
 pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
+/// Who makes a key of a passphrase by no more than so many waits for seconds, not for minutes.
+pub const PBKDF2_ITERATIONS_SECONDS: u64 = 20_000_000;
 
 /// What users have of a key (`keyformat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

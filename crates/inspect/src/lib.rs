@@ -36,7 +36,7 @@ pub use image::{
 };
 pub use keys::{KeyQuestion, KeyRing};
 pub use line::Line;
-pub use list::{ListOptions, ls};
+pub use list::{ListOptions, ls, printable};
 pub use problems::Problems;
 pub use run::run;
 pub use target::image_and_place;

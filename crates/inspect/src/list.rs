@@ -14,6 +14,7 @@ use crate::place::{self, Named};
 use crate::problems::Problems;
 use crate::view::{Entry, LastLink, View};
 use rows::Row;
+pub use rows::printable;
 pub(crate) use rows::shown;
 
 /// Directories nested deeper are left alone: nobody makes them, damage might.

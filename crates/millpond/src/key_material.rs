@@ -10,8 +10,9 @@ use admin::{Assignments, Failure, FailureKind, KeyRoot, Secret};
 use base::random::Rng;
 use crypto::{
     HEX_DIGITS, KeyError, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
-    WrappingKey,
+    PBKDF2_ITERATIONS_SECONDS, WrappingKey,
 };
+use inspect::printable;
 use zeroize::Zeroizing;
 
 use crate::output::complain;
@@ -19,9 +20,6 @@ use crate::output::complain;
 /// More than any material has; a longer one is refused for its length.
 const LENGTH_MAX: usize = 1024;
 const _: () = assert!(LENGTH_MAX > *PASSPHRASE_BYTES.end() && LENGTH_MAX > HEX_DIGITS);
-
-/// So many iterations take seconds.
-const ITERATIONS_NOTED: u64 = 20_000_000;
 
 /// A refusal, as users know it.
 pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failure {
@@ -51,7 +49,7 @@ pub(crate) fn key(
     location: &str,
 ) -> Result<WrappingKey, Failure> {
     let format = material.format;
-    if material.iterations > ITERATIONS_NOTED && format == KeyFormat::Passphrase {
+    if material.iterations > PBKDF2_ITERATIONS_SECONDS && format == KeyFormat::Passphrase {
         let count = material.iterations;
         let shown = printable(name);
         complain(&format!(
@@ -146,12 +144,6 @@ fn typed_twice(prompt_for: Option<&str>, format: KeyFormat) -> Result<Zeroizing<
         return Err(Failure::new(FailureKind::Invalid, text));
     }
     Ok(given)
-}
-
-/// A name of an image as it may go to a terminal.
-fn printable(name: &str) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().map(shown).collect()
 }
 
 const fn name_of(format: KeyFormat) -> &'static str {

@@ -144,12 +144,14 @@ pub(crate) fn shown(name: &[u8], terminal: bool) -> Cow<'_, [u8]> {
     if !terminal {
         return Cow::Borrowed(name);
     }
-    let text = String::from_utf8_lossy(name);
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    Cow::Owned(text.into_bytes())
+    Cow::Owned(printable(&String::from_utf8_lossy(name)).into_bytes())
+}
+
+/// A name as it may go to a terminal.
+#[must_use]
+pub fn printable(name: &str) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().map(shown).collect()
 }
 
 /// The letter and the word of a kind of file.

@@ -1,14 +1,12 @@
 //! Why a stream cannot be received.
 
+use crypto::PBKDF2_ITERATIONS_SECONDS;
 use dmu::{DmuError, TxError};
 use dsl::DslError;
 use stream::StreamError;
 use txg::TxgError;
 
 use crate::blocks::FindError;
-
-/// Who loads a key that is made of a passphrase by that many iterations waits for seconds, not for minutes.
-pub(super) const ITERATIONS_MAX: u64 = 20_000_000;
 
 /// Why a stream cannot be received.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +40,7 @@ pub enum ReceiveError {
     Upgrade(&'static str),
     /// Making its key of a passphrase would take too long.
     #[error(
-        "its key takes {0} iterations (pbkdf2iters), and no more than {ITERATIONS_MAX} are received"
+        "its key takes {0} iterations (pbkdf2iters), and no more than {PBKDF2_ITERATIONS_SECONDS} are received"
     )]
     Iterations(u64),
     /// A record that no sender makes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::Guid;
-use crypto::{KeyFormat, KeyMaterial, StoredKeys, WrappedKeys};
+use crypto::{KeyFormat, KeyMaterial, PBKDF2_ITERATIONS_SECONDS, StoredKeys, WrappedKeys};
 use dmu::SealedShape;
 use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, SealedStream, StreamRedaction};
 use dsl::{Dataset, DatasetFeature, Dsl, ResumePoint, ResumeState};
@@ -19,7 +19,6 @@ use format::stream::{
 use format::{NvList, ObjectSetKind};
 use stream::{Features, begin_name, decode_list};
 
-use super::error::ITERATIONS_MAX;
 use super::objects::{CHECKSUMS, COMPRESSIONS};
 use super::{ReceiveError, Substream};
 
@@ -303,7 +302,7 @@ fn sealed(
     }
     let format = KeyFormat::from_number(word("keyformat")?).map_err(|_| invalid())?;
     let iterations = word("pbkdf2iters")?;
-    if format == KeyFormat::Passphrase && iterations > ITERATIONS_MAX {
+    if format == KeyFormat::Passphrase && iterations > PBKDF2_ITERATIONS_SECONDS {
         return Err(ReceiveError::Iterations(iterations));
     }
     Ok(SealedStream {
