@@ -340,6 +340,18 @@ impl PoolConfig {
         Ok(Self { list, root })
     }
 
+    /// A top-level vdev; none if none has that number.
+    #[must_use]
+    pub fn top(&self, id: VdevId) -> Option<&VdevConfig> {
+        self.root.children.iter().find(|top| top.id() == id)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn top_mut(&mut self, id: VdevId) -> Option<&mut VdevConfig> {
+        let mut tops = self.root.children.iter_mut();
+        tops.find(|top| top.id() == id)
+    }
+
     /// The pool's name as stored.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -318,6 +318,13 @@ impl PoolError {
         )
     }
 
+    /// What is asked for cannot be, for this reason.
+    pub(crate) fn refused(reason: &str) -> Self {
+        Self::Invalid {
+            reason: reason.to_owned(),
+        }
+    }
+
     /// A damaged structure.
     pub(crate) fn corrupt(what: &'static str) -> impl FnOnce(FormatError) -> Self {
         move |source| Self::Corrupt { what, source }

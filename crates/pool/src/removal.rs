@@ -90,8 +90,8 @@ struct State {
     has_ended: bool,
 }
 
-/// What is done when a removal has ended.
-type WhenEnded = Box<dyn Fn() + Send + Sync>;
+/// What is done when the removal of a vdev has ended, by the thread that syncs.
+type WhenEnded = Arc<dyn Fn(VdevId) + Send + Sync>;
 
 /// The removal of a data vdev, one at a time.
 pub(crate) struct Evacuation {
@@ -116,8 +116,9 @@ impl Evacuation {
         if let Some(removing) = active {
             let id = VdevId(removing.vdev);
             let config = services.config.get();
-            let top = config.root.children.iter().find(|top| top.id() == id);
-            let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+            let top = config
+                .top(id)
+                .ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
             let vdevs = allocator.obsolete.vdevs();
             let mapping = removed::read_mapping(&services.mos, top, vdevs)?;
             if !top.flag(keys::REMOVING) || top.is_hole() || top.is_indirect() {
@@ -232,17 +233,19 @@ impl SyncTask for Evacuation {
     }
 
     fn finish(&self, _space: &PoolSpace) {
-        let (goes_on, has_ended) = {
-            let mut state = self.state.lock();
-            let has_ended = std::mem::take(&mut state.has_ended);
-            if has_ended {
-                state.running = None;
+        let has_ended = std::mem::take(&mut self.state.lock().has_ended);
+        if has_ended {
+            let when_ended = self.when_ended.lock().clone();
+            if let (Some(when_ended), Some(id)) = (when_ended, self.vdev()) {
+                when_ended(id);
             }
-            (state.running.is_some() && !state.is_paused, has_ended)
-        };
-        if has_ended && let Some(when_ended) = self.when_ended.lock().as_ref() {
-            when_ended();
+            // Now another one may begin.
+            self.state.lock().running = None;
         }
+        let goes_on = {
+            let state = self.state.lock();
+            state.running.is_some() && !state.is_paused
+        };
         if goes_on && let Some(engine) = self.engine.upgrade() {
             engine.kick();
         }

@@ -176,6 +176,13 @@ impl PoolSpace {
         self.vdevs.read().iter().flatten().cloned().collect()
     }
 
+    /// The space of one vdev; none if it has none.
+    #[must_use]
+    pub fn vdev(&self, vdev: VdevId) -> Option<Arc<VdevSpace>> {
+        let index = usize::try_from(vdev.0).ok()?;
+        self.vdevs.read().get(index)?.clone()
+    }
+
     /// Adds a vdev, or replaces it when it has grown.
     pub fn set_vdev(&self, space: VdevSpace) {
         let index = usize::try_from(space.geometry().vdev.0).unwrap_or(usize::MAX);
@@ -202,14 +209,13 @@ impl PoolSpace {
         }
     }
 
-    pub(crate) fn vdev(
+    /// The space that a range lies in.
+    pub(crate) fn vdev_of(
         &self,
         vdev: VdevId,
         range: &Range<u64>,
     ) -> Result<Arc<VdevSpace>, SpaceError> {
-        let index = usize::try_from(vdev.0).unwrap_or(usize::MAX);
-        let found = self.vdevs.read().get(index).cloned().flatten();
-        found.ok_or_else(|| SpaceError::Outside {
+        self.vdev(vdev).ok_or_else(|| SpaceError::Outside {
             vdev,
             range: range.clone(),
         })
@@ -220,7 +226,7 @@ impl PoolSpace {
     /// # Errors
     /// It is free already, or lies outside: damage, or a bug.
     pub fn free(&self, extent: &Extent) -> Result<(), SpaceError> {
-        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let vdev = self.vdev_of(extent.vdev, &extent.range)?;
         let metaslab = vdev.metaslab(&extent.range)?;
         metaslab.free(extent.range.clone())
     }
@@ -231,7 +237,7 @@ impl PoolSpace {
     /// # Errors
     /// It is free already, or lies outside: damage, or a bug.
     pub fn keep(&self, extent: &Extent) -> Result<(), SpaceError> {
-        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let vdev = self.vdev_of(extent.vdev, &extent.range)?;
         let metaslab = vdev.metaslab(&extent.range)?;
         metaslab.keep(extent.range.clone())
     }
@@ -246,7 +252,7 @@ impl PoolSpace {
         txg: Txg,
         store: &dyn SpaceStore,
     ) -> Result<(), SpaceError> {
-        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let vdev = self.vdev_of(extent.vdev, &extent.range)?;
         vdev.metaslab(&extent.range)?
             .claim(extent.range.clone(), txg, store)
     }

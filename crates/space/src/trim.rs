@@ -144,7 +144,7 @@ impl PoolSpace {
         (sizes, used_only): (TrimSizes, bool),
         store: &dyn SpaceStore,
     ) -> Result<TrimStep, SpaceError> {
-        let vdev = self.vdev(vdev, &(from..from))?;
+        let vdev = self.vdev_of(vdev, &(from..from))?;
         for metaslab in vdev.metaslabs() {
             let whole = &metaslab.place().range;
             if whole.end <= from || (used_only && !metaslab.has_map()) {
@@ -220,7 +220,7 @@ impl PoolSpace {
         sizes: TrimSizes,
         store: &dyn SpaceStore,
     ) -> Result<TrimStep, SpaceError> {
-        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let vdev = self.vdev_of(extent.vdev, &extent.range)?;
         for metaslab in vdev.metaslabs() {
             let whole = &metaslab.place().range;
             let within = whole.start.max(extent.range.start)..whole.end.min(extent.range.end);

@@ -251,8 +251,10 @@ fn note(
     maps: &MosSpaceStore,
 ) -> Result<()> {
     let config = services.config.get();
-    let top = config.root.children.iter().find(|top| top.id() == vdev);
-    let Some(zap) = top.and_then(|top| top.object(keys::VDEV_ZAP_TOP)) else {
+    let Some(zap) = config
+        .top(vdev)
+        .and_then(|top| top.object(keys::VDEV_ZAP_TOP))
+    else {
         METERS.unnoted.add(ranges.len() as u64);
         return Ok(());
     };

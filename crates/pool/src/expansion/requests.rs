@@ -12,7 +12,7 @@ use super::{Expander, Waits};
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::vdevs::disks::{AttachOptions, TOO_SMALL, check_fits};
-use crate::vdevs::expand::{Expansion, NOT_ENABLED, check, refused};
+use crate::vdevs::expand::{Expansion, NOT_ENABLED, check};
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 use crate::vdevs::regroup::DeviceChange;
 
@@ -124,9 +124,7 @@ impl Pool {
 
     /// Bytes in use on a top-level vdev.
     pub(crate) fn allocated_on(&self, vdev: VdevId) -> u64 {
-        let spaces = self.space.as_ref().map(|space| space.vdevs());
-        let mut spaces = spaces.iter().flatten();
-        let space = spaces.find(|space| space.geometry().vdev == vdev);
+        let space = self.space.as_ref().and_then(|space| space.vdev(vdev));
         space.map_or(0, |space| space.allocated_bytes())
     }
 
@@ -192,12 +190,12 @@ impl Pool {
         let at = at.ok_or(PoolError::NoSuchVdev { guid: vdev })?;
         let top = self.vdevs.top(whole.root.children[at].id())?;
         if !self.features().is_enabled(&features::RAIDZ_EXPANSION) {
-            return Err(refused(NOT_ENABLED));
+            return Err(PoolError::refused(NOT_ENABLED));
         }
         check(&whole, vdev, &top)?;
         let (path, device) = open_device(new, options.force).map_err(|error| {
             if let PoolError::TooSmall { .. } = error {
-                return refused(TOO_SMALL);
+                return PoolError::refused(TOO_SMALL);
             }
             error
         })?;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use base::invariant::Findings;
 use base::{Txg, VdevId};
 use format::Uberblock;
-use format::config::{keys, vdev_zap};
+use format::config::vdev_zap;
 use format::uberblock::{Reflow, Scratch};
 use layout::Moved;
 use space::PoolSpace;
 use vdev::{Move, Top, VdevError};
 
 use super::{Expander, Moving, Waits, expanding, moved};
-use crate::error::{PoolError, Result};
+use crate::error::Result;
 use crate::sync::tasks::{FirstPass, SyncTask};
 use crate::sync::uberblock::Commit;
 use crate::tunables;
@@ -233,11 +233,8 @@ fn copy(
 impl FirstPass<'_> {
     /// Bytes of a vdev's whole metaslabs: what lies behind them is never used.
     fn whole_metaslabs(&self, vdev: VdevId) -> u64 {
-        self.services.config.with(|config| {
-            let mut tops = config.root.children.iter();
-            let top = tops.find(|top| top.id() == vdev);
-            top.map_or(0, |top| top.metaslab_bytes())
-        })
+        let config = &self.services.config;
+        config.with(|config| config.top(vdev).map_or(0, |top| top.metaslab_bytes()))
     }
 
     /// What is in use of a part of a vdev, from its beginning up to about so many bytes.
@@ -272,16 +269,5 @@ impl FirstPass<'_> {
         let key = vdev_zap::RAIDZ_EXPAND_BYTES_COPIED.as_bytes();
         let before = zap.lookup(key)?.unwrap_or(0);
         Ok(zap.update(self.tx, key, before.saturating_add(bytes))?)
-    }
-
-    /// The table of a top-level vdev.
-    pub(crate) fn top_zap(&self, vdev: VdevId) -> Result<dmu::Zap> {
-        let id = self.services.config.with(|config| {
-            let mut tops = config.root.children.iter();
-            let top = tops.find(|top| top.id() == vdev)?;
-            top.object(keys::VDEV_ZAP_TOP)
-        });
-        let id = id.ok_or_else(|| PoolError::Damaged(format!("vdev {vdev} has no ZAP")))?;
-        Ok(dmu::Zap::open(&self.services.mos.object(id)?)?)
     }
 }

@@ -35,10 +35,7 @@ enum Copied {
 impl Evacuation {
     /// Copies some of what is in use behind the place where the removal is.
     pub(super) fn copy_some(&self, pass: &FirstPass<'_>, running: &mut Running) -> Result<()> {
-        let spaces = pass.space.vdevs();
-        let space = spaces
-            .iter()
-            .find(|space| space.geometry().vdev == running.vdev);
+        let space = pass.space.vdev(running.vdev);
         let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(running.vdev)))?;
         let source = pass.vdevs.top(running.vdev)?;
         let shift = space.geometry().metaslab_shift;
@@ -76,7 +73,7 @@ impl Evacuation {
                     // Whole sectors, at least one.
                     let piece = left.max(sector) / sector * sector;
                     let wanted = start..range.end.min(start.saturating_add(piece));
-                    match self.copy(pass, (space, &source), wanted)? {
+                    match self.copy(pass, (&space, &source), wanted)? {
                         Copied::Entry(entry) => {
                             let length = entry.destination.asize;
                             left = left.saturating_sub(length);

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Guid, ObjectId, VdevId};
-use dmu::Zap;
+use base::{Guid, ObjectId};
 use format::config::{keys, vdev_types, vdev_zap};
 use format::features;
 use format::indirect::{NO_VDEV, Removing, removal_state};
@@ -12,7 +11,6 @@ use format::nvlist::NvList;
 use space::{ClassKind, Extent, VdevSpace};
 use vdev::{Interior, InteriorKind, Node, Top};
 
-use super::starting::top_zap;
 use super::stored::store;
 use super::{Evacuation, Halt, Running};
 use crate::config::VdevConfig;
@@ -25,8 +23,9 @@ impl Evacuation {
     pub(super) fn complete(&self, pass: &FirstPass<'_>, running: &Running) -> Result<()> {
         let (services, tx, id) = (pass.services, pass.tx, running.vdev);
         let config = services.config.get();
-        let old = config.root.children.iter().find(|top| top.id() == id);
-        let old = old.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let old = config
+            .top(id)
+            .ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
         let leaves = pass.vdevs.top(id)?.leaves().to_vec();
         let new = indirect_config(old, running.removing.last);
         let births = removed::read_births(&running.stored.births)?;
@@ -35,11 +34,11 @@ impl Evacuation {
         let (_, mapping) = partial.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
         let top = indirect_top(&*pass.vdevs.top(id)?, old.guid());
         pass.vdevs.put_moved(&top, mapping.finish(births));
-        forget_space(pass, old, id)?;
+        forget(pass, old)?;
         services.config.change(|config| {
-            let tops = config.root.children.iter_mut();
-            tops.filter(|top| top.id() == id)
-                .for_each(|top| *top = new.clone());
+            if let Some(top) = config.top_mut(id) {
+                *top = new.clone();
+            }
         });
         let now_s = services.clock.now_s();
         let removing = Removing {
@@ -58,12 +57,9 @@ impl Evacuation {
 
     /// Whether all that is in use of the vdev is copied.
     pub(super) fn is_whole(&self, pass: &FirstPass<'_>, running: &Running) -> Result<bool> {
-        let spaces = pass.space.vdevs();
-        let space = spaces
-            .iter()
-            .find(|space| space.geometry().vdev == running.vdev);
+        let space = pass.space.vdev(running.vdev);
         let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(running.vdev)))?;
-        let used = in_use(pass, space, u64::MAX)?;
+        let used = in_use(pass, &space, u64::MAX)?;
         let mut ranges = used.ranges.into_iter();
         Ok(!used.is_partial && ranges.all(|range| self.allocator.obsolete.is_copied(&range)))
     }
@@ -72,15 +68,15 @@ impl Evacuation {
     pub(super) fn cancel(&self, pass: &FirstPass<'_>, running: &Running) -> Result<()> {
         let (services, tx, id) = (pass.services, pass.tx, running.vdev);
         let config = services.config.get();
-        let top = config.root.children.iter().find(|top| top.id() == id);
-        let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
-        let spaces = pass.space.vdevs();
-        let space = spaces.iter().find(|space| space.geometry().vdev == id);
+        let top = config
+            .top(id)
+            .ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let space = pass.space.vdev(id);
         let space = space.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
         let partial = self.allocator.obsolete.take_removing();
         if let Some((_, mapping)) = partial {
             // What was freed meanwhile is freed there already. Copies of what nobody can say is in use stay allocated.
-            for range in in_use(pass, space, mapping.end())?.ranges {
+            for range in in_use(pass, &space, mapping.end())?.ranges {
                 for part in mapping.mapped(range) {
                     pass.space.free(&Extent {
                         vdev: part.vdev,
@@ -90,7 +86,7 @@ impl Evacuation {
             }
         }
         let mut counts = -i64::from(running.stored.counts.is_some());
-        let zap = top_zap(services, top)?;
+        let zap = pass.top_zap(id)?;
         if zap.lookup(vdev_zap::PRECISE.as_bytes())?.is_some() {
             zap.remove(tx, vdev_zap::PRECISE.as_bytes())?;
             counts -= 1;
@@ -105,8 +101,7 @@ impl Evacuation {
         services.change_feature(tx, &features::DEVICE_REMOVAL, -1)?;
         services.change_feature(tx, &features::OBSOLETE_COUNTS, counts)?;
         services.config.change(|config| {
-            let tops = config.root.children.iter_mut();
-            for top in tops.filter(|top| top.id() == id) {
+            if let Some(top) = config.top_mut(id) {
                 for key in [
                     keys::NON_ALLOCATING,
                     keys::REMOVING,
@@ -206,55 +201,27 @@ fn indirect_top(old: &Top, guid: Guid) -> Arc<Top> {
     Top::new(*old.config(), node)
 }
 
-/// Frees what the pool knows of the space of a vdev, and of its devices.
-fn forget_space(pass: &FirstPass<'_>, old: &VdevConfig, id: VdevId) -> Result<()> {
-    let (services, tx) = (pass.services, pass.tx);
-    let spaces = pass.space.vdevs();
-    let space = spaces.iter().find(|space| space.geometry().vdev == id);
-    for map in space.map(|space| space.map_objects()).unwrap_or_default() {
-        pass.maps.destroy_map(tx, map)?;
-    }
-    let class = space.map(|space| space.geometry().class);
+/// Frees what the pool knows of the space of a vdev, and of its devices; its ZAP stays.
+fn forget(pass: &FirstPass<'_>, old: &VdevConfig) -> Result<()> {
+    let (services, tx, id) = (pass.services, pass.tx, old.id());
+    let class = pass.space.vdev(id).map(|space| space.geometry().class);
     if matches!(class, Some(ClassKind::Special | ClassKind::Dedup)) {
         services.change_feature(tx, &features::ALLOCATION_CLASSES, -1)?;
     }
-    pass.space.remove_vdev(id);
-    pass.maps.remove_vdev(id);
-    // Logs of space maps that name the vdev go as well.
-    pass.flush_maps();
-    let zap = top_zap(services, old)?;
+    pass.forget_space(id)?;
+    let zap = pass.top_zap(id)?;
     let unflushed = vdev_zap::UNFLUSHED_TXGS.as_bytes();
     if let Some(array) = zap.lookup(unflushed)? {
         services.mos.free(tx, ObjectId(array))?;
         zap.remove(tx, unflushed)?;
     }
-    if zap
-        .lookup_value(vdev_zap::ALLOCATION_BIAS.as_bytes())?
-        .is_some()
-    {
-        zap.remove(tx, vdev_zap::ALLOCATION_BIAS.as_bytes())?;
+    let bias = vdev_zap::ALLOCATION_BIAS.as_bytes();
+    if zap.lookup_value(bias)?.is_some() {
+        zap.remove(tx, bias)?;
     }
-    let zaps = pass.vdev_zaps_if_any()?;
-    free_leaves(pass, old, zaps.as_ref())?;
-    if let Some(array) = old.object(keys::METASLAB_ARRAY) {
-        services.mos.free(tx, array)?;
+    pass.free_leaves(old)?;
+    match old.object(keys::METASLAB_ARRAY) {
+        Some(array) => Ok(services.mos.free(tx, array)?),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-fn free_leaves(pass: &FirstPass<'_>, node: &VdevConfig, zaps: Option<&Zap>) -> Result<()> {
-    let (services, tx) = (pass.services, pass.tx);
-    for child in &node.children {
-        free_leaves(pass, child, zaps)?;
-    }
-    if let Some(id) = node.object(keys::VDEV_ZAP_LEAF) {
-        services.mos.free(tx, id)?;
-        if let Some(zaps) = zaps {
-            zaps.remove_int(tx, id.0)?;
-        }
-    }
-    if let Some(missed) = node.object(keys::DTL) {
-        pass.maps.destroy_map(tx, missed)?;
-    }
-    Ok(())
 }

@@ -65,9 +65,9 @@ impl Pool {
         // What was allocated there is in use when nothing of these txgs is under way any more, logs included.
         let ended = self.wind_up_logs(writer);
         if let Err(PoolError::Busy) = ended {
-            return Err(PoolError::Invalid {
-                reason: "Mount encrypted datasets to replay logs.".to_owned(),
-            });
+            return Err(PoolError::refused(
+                "Mount encrypted datasets to replay logs.",
+            ));
         }
         ended?;
         writer.removal.want(Request::Begin(id));
@@ -83,17 +83,12 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
-        let Some(id) = writer.removal.vdev() else {
+        if writer.removal.vdev().is_none() {
             return Err(PoolError::NoRemoval);
-        };
+        }
         writer.removal.want(Request::Cancel);
         writer.engine.wait_synced(None)?;
-        let outcome = writer.removal.outcome();
-        if outcome.is_ok() {
-            writer.trim.bar(id, false);
-            writer.initialize.bar(id, false);
-        }
-        outcome
+        writer.removal.outcome()
     }
 
     /// Whether a vdev is being removed.
@@ -139,7 +134,10 @@ impl Pool {
     pub(crate) fn resume_removal(self: &Arc<Self>) {
         let Some(writer) = &self.writer else { return };
         let pool = Arc::downgrade(self);
-        writer.removal.on_ended(Box::new(move || {
+        let bars = [Arc::clone(&writer.trim), Arc::clone(&writer.initialize)];
+        writer.removal.on_ended(Arc::new(move |id| {
+            // It may have been given up.
+            bars.iter().for_each(|bar| bar.bar(id, false));
             let pool = Weak::clone(&pool);
             // The thread that syncs calls this, and must not wait for itself.
             let thread = thread::named("pool-removal", sys::thread::BACKGROUND);
@@ -174,9 +172,9 @@ impl Pool {
         let top = top.filter(|top| !top.is_indirect() && !top.is_hole());
         let top = top.ok_or(PoolError::NoSuchVdev { guid })?;
         if !self.features().is_enabled(&features::DEVICE_REMOVAL) {
-            return Err(PoolError::Invalid {
-                reason: "operation not supported on this type of pool".to_owned(),
-            });
+            return Err(PoolError::refused(
+                "operation not supported on this type of pool",
+            ));
         }
         if writer.removal.vdev().is_some() {
             return Err(PoolError::Busy);
@@ -188,9 +186,7 @@ impl Pool {
         if there.leaves().iter().all(lacks) {
             return Err(PoolError::Busy);
         }
-        let spaces = self.space.as_ref().map(|space| space.vdevs());
-        let mut spaces = spaces.into_iter().flatten();
-        let space = spaces.find(|space| space.geometry().vdev == id);
+        let space = self.space.as_ref().and_then(|space| space.vdev(id));
         let space = space.ok_or(PoolError::NoSuchVdev { guid })?;
         self.check_room(&space)?;
         Ok((id, space))
@@ -226,7 +222,5 @@ fn check_shapes(config: &PoolConfig, removed: &VdevConfig) -> Result<()> {
     }
     let reason = "invalid config; all top-level vdevs must have the same sector size and not be \
                   raidz.";
-    Err(PoolError::Invalid {
-        reason: reason.to_owned(),
-    })
+    Err(PoolError::refused(reason))
 }

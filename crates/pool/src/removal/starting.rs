@@ -1,7 +1,7 @@
 //! How a removal begins.
 
 use base::VdevId;
-use dmu::{Tx, Zap};
+use dmu::Tx;
 use format::config::{directory, keys, vdev_zap};
 use format::features;
 use format::indirect::{NO_VDEV, Removing, removal_state};
@@ -9,7 +9,6 @@ use vdev::MappingBuilder;
 
 use super::stored::{Stored, store};
 use super::{Evacuation, Running};
-use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
 use crate::import::removed;
 use crate::pool::services::PoolServices;
@@ -20,18 +19,18 @@ impl Evacuation {
     pub(super) fn begin(&self, pass: &FirstPass<'_>, id: VdevId) -> Result<Running> {
         let (services, tx) = (pass.services, pass.tx);
         let config = services.config.get();
-        let top = config.root.children.iter().find(|top| top.id() == id);
-        let top = top.ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
+        let top = config
+            .top(id)
+            .ok_or(PoolError::Vdev(vdev::VdevError::NoSuchTop(id)))?;
         let with_counts = services.features.is_enabled(&features::OBSOLETE_COUNTS);
         let stored = Stored::create(&services.mos, tx, with_counts)?;
         services.change_feature(tx, &features::DEVICE_REMOVAL, 1)?;
         if with_counts {
             // The mapping's own, and that they are exact.
             services.change_feature(tx, &features::OBSOLETE_COUNTS, 2)?;
-            top_zap(services, top)?.add(tx, vdev_zap::PRECISE.as_bytes(), 1)?;
+            pass.top_zap(id)?.add(tx, vdev_zap::PRECISE.as_bytes(), 1)?;
         }
-        let spaces = pass.space.vdevs();
-        let space = spaces.iter().find(|space| space.geometry().vdev == id);
+        let space = pass.space.vdev(id);
         let last = removed::removing(&services.directory)?;
         let removing = Removing {
             state: removal_state::ACTIVE,
@@ -45,8 +44,7 @@ impl Evacuation {
         store(services, tx, &removing)?;
         let objects = (stored.mapping.id().0, stored.births.id().0);
         services.config.change(|config| {
-            let tops = config.root.children.iter_mut();
-            for top in tops.filter(|top| top.id() == id) {
+            if let Some(top) = config.top_mut(id) {
                 top.list.set(keys::NON_ALLOCATING, 1_u64);
                 top.list.set(keys::REMOVING, 1_u64);
                 top.list.set(keys::INDIRECT_OBJECT, objects.0);
@@ -68,13 +66,6 @@ impl Evacuation {
             halt: None,
         })
     }
-}
-
-/// The ZAP of a top-level vdev.
-pub(super) fn top_zap(services: &PoolServices, top: &VdevConfig) -> Result<Zap> {
-    let id = top.object(keys::VDEV_ZAP_TOP);
-    let missing = || PoolError::Damaged(format!("vdev {} has no table of its own", top.id()));
-    Ok(Zap::open(&services.mos.object(id.ok_or_else(missing)?)?)?)
 }
 
 /// Writes all of the directory anew, elsewhere: it is read before any mapping is known. So is the configuration, which

@@ -57,6 +57,13 @@ impl Bench {
         Pool::import(&options).unwrap()
     }
 
+    /// Exports the pool, for zdb to judge it.
+    fn close(&self, pool: Arc<Pool>) {
+        pool.export().unwrap();
+        drop(pool);
+        self.check();
+    }
+
     fn check(&self) {
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(self.folder.path(), NAME);
@@ -104,9 +111,7 @@ fn a_device_is_removed_while_its_blocks_come_and_go() {
     pool.start_scrub().unwrap();
     pool.wait_scrub().unwrap();
     assert_eq!(pool.scan().unwrap().unwrap().errors, 0);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
     // The device belongs to no pool any more, and its copies are read through the mapping.
     std::fs::remove_file(bench.folder.path().join("1.img")).unwrap();
     let pool = bench.import();
@@ -116,17 +121,13 @@ fn a_device_is_removed_while_its_blocks_come_and_go() {
     churn.run(&pool, 2);
     pool.wait_removal().unwrap();
     churn.check(&pool);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
     std::fs::remove_file(bench.folder.path().join("2.img")).unwrap();
     let pool = bench.import();
     churn.check(&pool);
     churn.run(&pool, 3);
     churn.check(&pool);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
 }
 
 #[test]
@@ -141,9 +142,7 @@ fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
     }
     assert!(pool.is_removing());
     churn.run(&pool, 1);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
     let pool = bench.import();
     assert!(pool.is_removing());
     churn.run(&pool, 1);
@@ -151,9 +150,7 @@ fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
     pool.cancel_removal().unwrap();
     assert_eq!(kind_of(&pool, 1), vdev_types::MIRROR);
     churn.run(&pool, 2);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
     let pool = bench.import();
     churn.check(&pool);
     REMOVAL_BYTES.set(64 << 10);
@@ -161,9 +158,7 @@ fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
     pool.wait_removal().unwrap();
     assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
     churn.check(&pool);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
 }
 
 fn spoil(path: &Path) {
@@ -191,6 +186,10 @@ fn sides_that_differ_are_not_guessed_about() {
     let history = pool.history().unwrap();
     let text: String = history.iter().map(ToString::to_string).collect();
     assert!(text.contains("its sides differ"), "{text}");
+    let writer = pool.writer().unwrap();
+    for trim in [&writer.trim, &writer.initialize] {
+        assert!(!trim.is_barred(VdevId(1)), "it stays: it can be trimmed");
+    }
     churn.check(&pool);
     pool.start_scrub().unwrap();
     pool.wait_scrub().unwrap();
@@ -198,9 +197,7 @@ fn sides_that_differ_are_not_guessed_about() {
     pool.wait_removal().unwrap();
     assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
     churn.check(&pool);
-    pool.export().unwrap();
-    drop(pool);
-    bench.check();
+    bench.close(pool);
 }
 
 #[test]

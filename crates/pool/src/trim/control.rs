@@ -136,6 +136,12 @@ impl Trim {
         control.unstored.retain(|leaf, _| leaves.contains_key(leaf));
     }
 
+    /// Whether nothing is taken of a vdev.
+    #[cfg(test)]
+    pub(crate) fn is_barred(&self, top: VdevId) -> bool {
+        self.control.lock().barred.contains(&top)
+    }
+
     /// A leaf is gone.
     pub(crate) fn forget(&self, leaf: Guid) {
         let mut control = self.control.lock();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, MutexGuard, rank};
 use base::{ObjectId, VdevId};
 use dmu::Zap;
-use format::config::{directory, keys, vdev_types, vdev_zap};
+use format::config::{directory, keys, vdev_types};
 use format::features;
 use format::nvlist::{NvList, Value};
 use space::{PoolSpace, VdevSpace};
@@ -206,27 +206,15 @@ impl FirstPass<'_> {
 
     /// Makes a hole of an empty log vdev, and frees what the pool knows of it.
     fn remove_vdev(&self, id: VdevId) -> Result<()> {
-        let top = self
-            .services
-            .config
-            .with(|config| child(config, id).cloned());
+        let top = self.services.config.with(|config| config.top(id).cloned());
         let Some(top) = top else {
             return Ok(());
         };
-        let space = self.space.vdevs();
-        let space = space.iter().find(|space| space.geometry().vdev == id);
-        for map in space.map(|space| space.map_objects()).unwrap_or_default() {
-            self.maps.destroy_map(self.tx, map)?;
-        }
-        self.space.remove_vdev(id);
-        self.maps.remove_vdev(id);
-        // Logs of space maps that name the vdev go as well.
-        self.flush_maps();
+        self.forget_space(id)?;
         self.free_objects(&top)?;
         self.vdevs.set(id, None);
         self.services.config.change(|config| {
-            let index = usize::try_from(id.0).unwrap_or(usize::MAX);
-            if let Some(slot) = config.root.children.get_mut(index) {
+            if let Some(slot) = config.top_mut(id) {
                 *slot = hole(id);
             }
             let holes = config.root.children.iter().filter(|top| top.is_hole());
@@ -243,38 +231,6 @@ impl FirstPass<'_> {
         let history = &services.history;
         Ok(history.internal(self.tx, "vdev remove completed", &text, None, now_s)?)
     }
-
-    /// Frees what the pool keeps of a vdev.
-    pub(super) fn free_objects(&self, top: &VdevConfig) -> Result<()> {
-        let zaps = self.vdev_zaps_if_any()?;
-        let mut nodes = vec![top];
-        nodes.extend(&top.children);
-        for node in nodes {
-            for key in [keys::VDEV_ZAP_TOP, keys::VDEV_ZAP_LEAF] {
-                let Some(id) = node.object(key) else { continue };
-                let zap = Zap::open(&self.services.mos.object(id)?)?;
-                if let Some(array) = zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())? {
-                    self.services.mos.free(self.tx, ObjectId(array))?;
-                }
-                self.services.mos.free(self.tx, id)?;
-                if let Some(zaps) = &zaps {
-                    zaps.remove_int(self.tx, id.0)?;
-                }
-            }
-            if let Some(missed) = node.object(keys::DTL) {
-                self.maps.destroy_map(self.tx, missed)?;
-            }
-        }
-        if let Some(array) = top.object(keys::METASLAB_ARRAY) {
-            self.services.mos.free(self.tx, array)?;
-        }
-        Ok(())
-    }
-}
-
-fn child(config: &crate::config::PoolConfig, id: VdevId) -> Option<&VdevConfig> {
-    let index = usize::try_from(id.0).ok()?;
-    config.root.children.get(index)
 }
 
 /// The configuration of a place without a vdev, as OpenZFS writes it.

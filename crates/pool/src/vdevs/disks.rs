@@ -31,12 +31,6 @@ pub struct AttachOptions {
 
 pub(crate) const TOO_SMALL: &str = "device is too small";
 
-fn refused(reason: &str) -> PoolError {
-    PoolError::Invalid {
-        reason: reason.to_owned(),
-    }
-}
-
 impl Pool {
     /// Puts a device beside the one called `target`: both hold the same from then on, or the new one takes the other's
     /// place as soon as it has everything. What it lacks it gets by a resilver, which has begun when this returns.
@@ -180,7 +174,7 @@ impl Pool {
         let config = self.config();
         let guid = guid.unwrap_or_else(|| Guid(self.services.rng.nonzero_u64()));
         if guid.0 == 0 || config.root.find(guid).is_some() {
-            return Err(refused("a vdev or pool of that guid exists"));
+            return Err(PoolError::refused("a vdev or pool of that guid exists"));
         }
         self.change_devices(writer, DeviceChange::Reguid(guid))?;
         Ok(guid)
@@ -255,7 +249,7 @@ impl Pool {
         let (path, device) =
             open_device(new, options.force || spare.is_some()).map_err(|error| {
                 if let PoolError::TooSmall { .. } = error {
-                    return refused(TOO_SMALL);
+                    return PoolError::refused(TOO_SMALL);
                 }
                 error
             })?;
@@ -352,11 +346,11 @@ pub(crate) fn check_fits(
     ashift: Option<u32>,
 ) -> Result<()> {
     if format::label::leaf_asize(device.size()) < top.leaf_size_min() {
-        return Err(refused(TOO_SMALL));
+        return Err(PoolError::refused(TOO_SMALL));
     }
     let ashift = ashift.unwrap_or(0).max(device.sector_size().max(1).ilog2());
     if ashift > top.ashift() {
-        return Err(refused(
+        return Err(PoolError::refused(
             "The new device cannot have a higher alignment requirement than the top-level vdev.",
         ));
     }

@@ -46,33 +46,27 @@ pub(crate) struct Expansion {
     pub(crate) leaf: Arc<Leaf>,
 }
 
-pub(crate) fn refused(reason: &str) -> PoolError {
-    PoolError::Invalid {
-        reason: reason.to_owned(),
-    }
-}
-
 /// Whether a vdev can get another child now.
 pub(crate) fn check(config: &PoolConfig, vdev: Guid, top: &Top) -> Result<()> {
     if expanding(config).is_some() {
-        return Err(refused(IN_PROGRESS));
+        return Err(PoolError::refused(IN_PROGRESS));
     }
     let node = config.root.children.iter().find(|top| top.guid() == vdev);
     let node = node.ok_or(PoolError::NoSuchVdev { guid: vdev })?;
     if node.kind() != vdev_types::RAIDZ {
-        return Err(refused(NOT_RAIDZ));
+        return Err(PoolError::refused(NOT_RAIDZ));
     }
     if node.children.len() >= CHILDREN_MAX {
-        return Err(refused(TOO_WIDE));
+        return Err(PoolError::refused(TOO_WIDE));
     }
     if !Reflow::begun(node.children.len() as u64, top.layout()).is_possible() {
-        return Err(refused(NO_ROOM));
+        return Err(PoolError::refused(NO_ROOM));
     }
     if !top.leaves().iter().all(|leaf| leaf.is_writable()) {
-        return Err(refused(UNAVAILABLE));
+        return Err(PoolError::refused(UNAVAILABLE));
     }
     if !top.leaves().iter().all(|leaf| leaf.missing().is_empty()) {
-        return Err(refused(RESILVERING));
+        return Err(PoolError::refused(RESILVERING));
     }
     Ok(())
 }
@@ -174,8 +168,7 @@ impl FirstPass<'_> {
         )?;
         let text = self.text(top, node.children.len());
         self.tell("raidz vdev expansion completed", &text)?;
-        let spaces = self.space.vdevs();
-        let before = spaces.iter().find(|space| space.geometry().vdev == id);
+        let before = self.space.vdev(id);
         let before = before.ok_or(PoolError::NoSuchVdev { guid })?;
         let grown = before.grown(geometry(&node, before.geometry().class)?);
         let more = grown

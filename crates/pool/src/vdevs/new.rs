@@ -38,6 +38,16 @@ pub enum NewVdev {
     RaidZ(u64, Vec<NewDevice>),
 }
 
+impl NewVdev {
+    /// Whether its blocks are in stripes with parity: nothing can be moved to such a vdev.
+    pub(crate) const fn has_parity(&self) -> bool {
+        match self {
+            Self::Single(_) | Self::Mirror(_) => false,
+            Self::RaidZ(..) => true,
+        }
+    }
+}
+
 /// How new vdevs are made.
 pub(crate) struct Preparation<'a> {
     /// Sector size as a power of two; `None`: what the devices ask for.

@@ -56,12 +56,6 @@ pub struct OutOfUse {
     pub temporary: bool,
 }
 
-fn refused(reason: &str) -> PoolError {
-    PoolError::Invalid {
-        reason: reason.to_owned(),
-    }
-}
-
 /// Why a device cannot do without another one.
 pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Why a device cannot come beside one that is being replaced.
@@ -97,20 +91,20 @@ pub(super) fn check_target(root: &VdevConfig, target: Guid, beside: Beside) -> R
         .find(target)
         .is_some_and(|leaf| leaf.flag(keys::IS_SPARE));
     match (parent.kind(), beside) {
-        _ if !is_leaf => Err(refused(match beside {
+        _ if !is_leaf => Err(PoolError::refused(match beside {
             Beside::Mirror => NOT_A_SIDE,
             Beside::Replacing | Beside::Spare => "no such device in pool",
         })),
         // What a spare stands in for may be replaced for good.
         (vdev_types::SPARE, Beside::Replacing) if !stands_in => Ok(()),
         (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing | Beside::Spare) => {
-            Err(refused(REPLACED_ALREADY))
+            Err(PoolError::refused(REPLACED_ALREADY))
         }
-        (_, Beside::Spare) if !is_for_data(root, target) => Err(refused(NOT_FOR_SPARES)),
+        (_, Beside::Spare) if !is_for_data(root, target) => Err(PoolError::refused(NOT_FOR_SPARES)),
         (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing | Beside::Spare) => {
             Ok(())
         }
-        (_, Beside::Mirror) => Err(refused(NOT_A_SIDE)),
+        (_, Beside::Mirror) => Err(PoolError::refused(NOT_A_SIDE)),
     }
 }
 
@@ -269,7 +263,9 @@ impl FirstPass<'_> {
         let kind = parent.kind();
         let is_leaf = root.find(guid).is_some_and(VdevConfig::is_leaf);
         if !is_leaf || !STANDS_FOR.contains(&kind) {
-            return Err(refused("only applicable to mirror and replacing vdevs"));
+            return Err(PoolError::refused(
+                "only applicable to mirror and replacing vdevs",
+            ));
         }
         let (top, _) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
         let goes = |leaf: &Leaf| leaf.guid() == guid;
@@ -281,7 +277,7 @@ impl FirstPass<'_> {
             .is_some_and(|leaf| leaf.flag(keys::IS_SPARE));
         let is_lack = !stands_in && lacking(&goes) != lacking(&|_| false);
         if is_lack || !top.outage(&goes).is_empty() {
-            return Err(refused(NO_REPLICAS));
+            return Err(PoolError::refused(NO_REPLICAS));
         }
         Ok(())
     }
@@ -349,7 +345,7 @@ impl FirstPass<'_> {
             return Ok(());
         }
         if is_needed {
-            return Err(refused(NO_REPLICAS));
+            return Err(PoolError::refused(NO_REPLICAS));
         }
         leaf.set_condition(if how.faulted {
             Condition::new(VdevState::Faulted, VdevAux::External)
@@ -370,7 +366,7 @@ impl FirstPass<'_> {
     fn reguid(&self, guid: Guid) -> Result<Result<()>> {
         let leaves = dtl::leaves(self.vdevs);
         if !leaves.iter().all(|leaf| leaf.is_writable()) {
-            return Ok(Err(refused(UNAVAILABLE)));
+            return Ok(Err(PoolError::refused(UNAVAILABLE)));
         }
         let services = self.services;
         let old = services.config.change(|whole| {

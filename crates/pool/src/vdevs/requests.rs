@@ -165,9 +165,7 @@ impl Pool {
         self.wind_up_logs(writer)?;
         let top = self.vdevs.top(id)?;
         let works = top.condition().state.is_usable();
-        let spaces = self.space.as_ref().map(|space| space.vdevs());
-        let mut spaces = spaces.iter().flatten();
-        let space = spaces.find(|space| space.geometry().vdev == id);
+        let space = self.space.as_ref().and_then(|space| space.vdev(id));
         let left = space.map_or(0, |space| space.allocated_bytes() + space.deferred_bytes());
         // What a vdev that is gone still seems to hold was lost with it.
         if works && left > 0 {
@@ -181,18 +179,12 @@ impl Pool {
 fn check_layouts(config: &PoolConfig, new: &[(VdevRole, NewVdev)]) -> Result<()> {
     let mut tops = config.root.children.iter();
     let is_removed = |top: &VdevConfig| top.is_indirect() || top.flag(keys::REMOVING);
-    let in_stripes = |(_, vdev): &(VdevRole, NewVdev)| match vdev {
-        NewVdev::Single(_) | NewVdev::Mirror(_) => false,
-        NewVdev::RaidZ(..) => true,
-    };
-    if !new.iter().any(in_stripes) || !tops.any(is_removed) {
+    if !new.iter().any(|(_, vdev)| vdev.has_parity()) || !tops.any(is_removed) {
         return Ok(());
     }
     let reason = "invalid config; a pool with removing/removed vdevs does not support adding raidz \
                   or dRAID vdevs";
-    Err(PoolError::Invalid {
-        reason: reason.to_owned(),
-    })
+    Err(PoolError::refused(reason))
 }
 
 /// Refuses a vdev of other sectors than one has that is being removed: what that holds could not be moved to it.
@@ -205,9 +197,7 @@ fn check_sectors(config: &PoolConfig, new: &VdevConfig, role: VdevRole) -> Resul
     }
     let reason =
         "a device with sectors of another size cannot be added while a device is being removed";
-    Err(PoolError::Invalid {
-        reason: reason.to_owned(),
-    })
+    Err(PoolError::refused(reason))
 }
 
 #[cfg(test)]

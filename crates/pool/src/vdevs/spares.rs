@@ -106,12 +106,6 @@ impl SyncTask for Spares {
     }
 }
 
-fn refused(reason: &str) -> PoolError {
-    PoolError::Invalid {
-        reason: reason.to_owned(),
-    }
-}
-
 /// The guid of the spare that a device is labelled as; none if it is none, or stands in.
 fn labelled_as_spare(path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
     let found = discover::labelled(path, device)?;
@@ -209,10 +203,10 @@ impl Pool {
         let spare = self.services.spares.find(guid);
         let spare = spare.ok_or(PoolError::NoSuchVdev { guid })?;
         if is_distributed(&spare) {
-            return Err(refused("a distributed spare cannot be removed"));
+            return Err(PoolError::refused("a distributed spare cannot be removed"));
         }
         if self.config().root.find(guid).is_some() {
-            return Err(refused("device is in use"));
+            return Err(PoolError::refused("device is in use"));
         }
         self.services.spares.remove(guid);
         self.services.events.vdev("vdev_remove_aux", guid);

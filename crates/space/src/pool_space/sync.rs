@@ -66,7 +66,7 @@ impl PoolSpace {
             })?;
             let mut range = entry.offset..entry.offset.saturating_add(entry.length);
             // A vdev that was removed since, or one that holds no space: its entries are moot.
-            let Ok(vdev) = self.vdev(VdevId(entry.vdev), &range) else {
+            let Some(vdev) = self.vdev(VdevId(entry.vdev)) else {
                 continue;
             };
             while !range.is_empty() {

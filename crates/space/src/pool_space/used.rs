@@ -17,7 +17,7 @@ impl PoolSpace {
         within: &Range<u64>,
         store: &dyn SpaceStore,
     ) -> Result<Option<Range<u64>>, SpaceError> {
-        let vdev = self.vdev(vdev, within)?;
+        let vdev = self.vdev_of(vdev, within)?;
         let shift = vdev.geometry().metaslab_shift;
         let first = usize::try_from(within.start >> shift).unwrap_or(usize::MAX);
         for metaslab in vdev.metaslabs().iter().skip(first) {
