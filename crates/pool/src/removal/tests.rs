@@ -207,6 +207,9 @@ fn a_device_with_other_sectors_is_not_added_meanwhile() {
     let mut churn = Churn::new(&pool, 7);
     churn.run(&pool, 3);
     pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    // It does not end before devices were added.
+    let removal = Arc::clone(&pool.writer().unwrap().removal);
+    removal.close();
     let add = |name: &str, ashift| {
         let path = bench.folder.path().join(name);
         device::FileDevice::create(&path, SIZE).unwrap();
@@ -228,6 +231,8 @@ fn a_device_with_other_sectors_is_not_added_meanwhile() {
     .unwrap();
     assert!(pool.is_removing());
     REMOVAL_BYTES.set(64 << 10);
+    removal.stay();
+    drop(removal);
     pool.wait_removal().unwrap();
     assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
     churn.check(&pool);
@@ -252,11 +257,17 @@ fn what_a_side_missed_of_copies_is_resilvered() {
     for _ in 0..5 {
         pool.sync().unwrap();
     }
+    // Nothing more is copied before the resilver has ended.
+    let removal = Arc::clone(&pool.writer().unwrap().removal);
+    removal.close();
+    pool.sync().unwrap();
     assert!(pool.is_removing());
     pool.bring_online(side).unwrap();
     pool.wait_scrub().unwrap();
-    assert!(pool.is_removing(), "the resilver ended before the removal");
+    assert!(pool.is_removing());
     REMOVAL_BYTES.set(64 << 10);
+    removal.stay();
+    drop(removal);
     pool.wait_removal().unwrap();
     assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
     // Another resilver begins by itself.
@@ -280,6 +291,8 @@ fn what_a_side_missed_of_copies_is_resilvered() {
     drop(pool);
     let pool = bench.import();
     churn.check(&pool);
+    // The other one is back, and is given what it missed meanwhile.
+    pool.wait_scrub().unwrap();
     pool.start_scrub().unwrap();
     pool.wait_scrub().unwrap();
     let status = pool.status().unwrap();
