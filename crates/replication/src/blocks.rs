@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use dmu::DmuError;
 use dsl::{Dataset, DslError};
-use format::dnode::{BLOCK_POINTER_SIZE, SLOTS_PER_BLOCK, Slot, slots};
-use format::record::get_at;
+use format::dnode::{SLOTS_PER_BLOCK, Slot, slots};
 use format::{BlockPointer, DnodePhys, FormatError, ObjectSetPhys};
 use pipeline::{ReadError, ReadRequest};
 use pool::Pool;
@@ -75,12 +74,7 @@ impl Shape {
         let below = self.index(level.saturating_sub(1), block);
         let entry = below & ((1_u64 << self.shift) - 1);
         let at = usize::try_from(entry).unwrap_or(usize::MAX);
-        let bytes = at
-            .checked_mul(BLOCK_POINTER_SIZE)
-            .and_then(|at| data.get(at..at.saturating_add(BLOCK_POINTER_SIZE)));
-        bytes.map_or(BlockPointer::HOLE, |bytes| {
-            get_at(bytes, 0, ByteOrder::NATIVE)
-        })
+        dmu::raw::entry(data, at).unwrap_or(BlockPointer::HOLE)
     }
 }
 
@@ -224,9 +218,7 @@ impl Blocks {
                 let data = self.read(&pointer, object, level, tree.index(level, block))?;
                 if level == 1 {
                     let first = tree.index(1, block) << tree.shift;
-                    let all = data.chunks_exact(BLOCK_POINTER_SIZE);
-                    let all = all.map(|bytes| get_at(bytes, 0, ByteOrder::NATIVE));
-                    return Ok(Some((first, all.collect())));
+                    return Ok(Some((first, dmu::raw::entries(&data).collect())));
                 }
                 pointer = tree.entry(&data, level, block);
             }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use base::{Bookmark, Guid, ObjectId, ObjectSetId, Txg};
 use dsl::Dataset;
 use format::block_pointer::{EMBEDDED_PAYLOAD_MAX, EmbeddedKind};
-use format::dnode::{BLOCK_POINTER_SIZE, SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
-use format::record::get_at;
+use format::dnode::{SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
 use format::stream::{
     BlockKey, FreeObjectsRecord, FreeRecord, OBJECT_HAS_SPILL, ObjectRecord, RedactRecord,
     SPILL_UNMODIFIED, SpillRecord, WRITE_DEDUP_CHECKSUM, WriteEmbeddedRecord, WriteRecord,
@@ -160,8 +159,7 @@ impl Walk<'_> {
         index: u64,
     ) -> impl Iterator<Item = (u64, BlockPointer)> + use<'b> {
         let first = index << tree.dnode.entries_shift();
-        let pointers = data.chunks_exact(BLOCK_POINTER_SIZE);
-        (first..).zip(pointers.map(|bytes| get_at(bytes, 0, base::ByteOrder::NATIVE)))
+        (first..).zip(dmu::raw::entries(data))
     }
 
     /// A part of the array of dnodes.

@@ -88,8 +88,7 @@ pub(super) fn version(
                 return Ok(None);
             }
             let data = read(&pointer, Bookmark::new(set, object, level, 0))?;
-            let bytes = data.get(..BLOCK_POINTER_SIZE).unwrap_or_default();
-            pointer = format::record::get_at(bytes, 0, ByteOrder::NATIVE);
+            pointer = dmu::raw::entry(&data, 0).unwrap_or(BlockPointer::HOLE);
         }
         if pointer.is_hole() {
             return Ok(None);
