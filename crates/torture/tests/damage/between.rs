@@ -7,6 +7,7 @@ use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::FileSystem;
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const DISK_BYTES: u64 = 128 << 20;
@@ -14,7 +15,7 @@ const SPACE_START: u64 = 4 << 20;
 /// Two blocks of level 1 and one of level 2.
 const LENGTH: u64 = 700_000;
 /// Blocks of the log of a file system that is out of service, which nobody frees.
-pub(crate) const LOG_BYTES: u64 = 64 << 10;
+const LOG_BYTES: u64 = 64 << 10;
 /// More often no sync here reads a block.
 const READS_MAX: u32 = 24;
 
@@ -275,13 +276,18 @@ fn own_trial(place: (u64, i8, u64), after: u32) -> Vec<String> {
     }
     if faults.is_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let file = image(folder.path(), "disk");
-        disk.write_to_file(&file).unwrap();
-        let found = crate::lists::check_image(&file, leaked, LOG_BYTES);
-        let found = found.err().unwrap_or_default().into_iter();
-        faults.extend(found.map(|fault| format!("{what}: {fault}")));
+        faults.extend(on_disk(&disk, folder.path(), leaked, &what));
     }
     faults
+}
+
+/// What is wrong on a disk whose pool was exported, written to an image in `folder`.
+pub(crate) fn on_disk(disk: &SimulatedDisk, folder: &Path, leaked: u64, what: &str) -> Vec<String> {
+    let file = image(folder, "disk");
+    disk.write_to_file(&file).unwrap();
+    let found = crate::lists::check_image(&file, leaked, LOG_BYTES);
+    let found = found.err().unwrap_or_default().into_iter();
+    found.map(|fault| format!("{what}: {fault}")).collect()
 }
 
 /// In all its copies, while the pool is open: what has it in memory goes on.

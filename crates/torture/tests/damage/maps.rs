@@ -1,6 +1,6 @@
 //! Space maps that cannot be read: what is free there is out of use or written anew, and the pool goes on.
 
-use crate::between::{DISK_BYTES, LOG_BYTES, leaked_bytes, rig, spoil, work_on};
+use crate::between::{DISK_BYTES, leaked_bytes, on_disk, rig, spoil, work_on};
 use crate::stage::path;
 use crate::walk::{Block, Walk};
 use format::ObjectType;
@@ -64,11 +64,7 @@ fn trial(folder: &Path, block: &Block, after: u32, heals_early: bool) -> Vec<Str
     disk.heal();
     if faults.is_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let file = image(folder.path(), "disk");
-        disk.write_to_file(&file).unwrap();
-        let found = crate::lists::check_image(&file, leaked, LOG_BYTES);
-        let found = found.err().unwrap_or_default().into_iter();
-        faults.extend(found.map(|fault| format!("{what}: {fault}")));
+        faults.extend(on_disk(&disk, folder.path(), leaked, &what));
         if let Some(zdb) =
             golden::Zdb::from_environment().filter(|_| after == 0 && faults.is_empty())
         {
