@@ -83,6 +83,8 @@ pub enum Change {
     AttachDevice(AttachDevice),
     /// Take a device away from a mirror or a replacement.
     DetachDevice(DetachDevice),
+    /// Make a pool of one side of each mirror.
+    Split(Split),
     /// Take devices out of use.
     OfflineDevices(OfflineDevices),
     /// Take devices into use again.
@@ -536,6 +538,19 @@ pub struct AttachDevice {
 pub struct DetachDevice {
     /// Its name, path or guid.
     pub device: String,
+}
+
+/// Make a pool of one side of each mirror. It is exported then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// The new pool's name.
+    pub name: String,
+    /// Names, paths or guids of sides; of the other mirrors the last goes.
+    pub devices: Vec<String>,
+    /// Properties of the new pool.
+    pub properties: Assignments,
+    /// Only say the guids of the sides, a line each.
+    pub dry_run: bool,
 }
 
 /// Take devices out of use.

@@ -23,6 +23,7 @@ mod reopen;
 mod reports;
 mod scrub;
 mod set;
+mod split;
 mod status;
 mod sync;
 mod tables;
@@ -52,10 +53,7 @@ pub(crate) static PROGRAM: Program = Program {
         },
     ],
     commands: COMMANDS,
-    absent: &[(
-        "split",
-        "a side of a mirror is taken away with 'zpool detach'",
-    )],
+    absent: &[],
 };
 
 static COMMANDS: &[Command] = &[
@@ -65,6 +63,7 @@ static COMMANDS: &[Command] = &[
     attach::ATTACH,
     detach::COMMAND,
     attach::REPLACE,
+    split::COMMAND,
     offline::OFFLINE,
     offline::ONLINE,
     reopen::REOPEN,

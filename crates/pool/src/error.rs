@@ -285,6 +285,12 @@ pub enum PoolError {
     /// A scan is running already, or none is.
     #[error("{0}")]
     Scan(&'static str),
+    /// Sides have left the pool, and what was to be made of them is none.
+    #[error("the sides have been taken away, and the new pool could not be made of them: {reason}")]
+    SplitUnfinished {
+        /// Why.
+        reason: String,
+    },
     /// The engine ended.
     #[error("the pool stopped after txg {txg}: {reason}")]
     Stopped {

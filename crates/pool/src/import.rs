@@ -36,6 +36,7 @@ use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
 use crate::vdevs::devices::Devices;
+use crate::vdevs::regroup::DeviceChange;
 use crate::vdevs::{dtl, spares};
 
 impl Pool {
@@ -63,8 +64,17 @@ impl Pool {
         } else {
             Access::ReadWrite
         };
-        let mut devices = Devices::of_pool(&found, access, options.between.as_ref())?;
-        let (loaded, rewound) = load_with_rewind(&found, &mut devices, options)?;
+        let devices = Devices::of_pool(&found, access, options.between.as_ref())?;
+        Self::import_from(&found, devices, options)
+    }
+
+    /// Imports a pool from these of its devices.
+    pub(crate) fn import_from(
+        found: &FoundPool,
+        mut devices: Devices,
+        options: &ImportOptions,
+    ) -> Result<Arc<Self>> {
+        let (loaded, rewound) = load_with_rewind(found, &mut devices, options)?;
         loaded.features.check_known(!options.read_only)?;
         let vdevs = &loaded.objects.foundation.vdevs;
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
@@ -286,8 +296,13 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
     events.observe(&pool.vdevs);
     if let Some(writer) = &pool.writer {
         take_possession(&pool, &options.host);
+        let begun = options.of_split.clone().map(|split| {
+            let change = DeviceChange::BeginSplit(Box::new(split));
+            writer.vdev_changes.change_devices(change)
+        });
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
+        begun.map_or(Ok(()), |number| writer.vdev_changes.outcome(number))?;
         events.system("pool_import", Vec::new());
         pool.follow_failmode();
         pool.release_spares();
@@ -314,6 +329,7 @@ fn take_possession(pool: &Pool, host: &Host) {
     let paths = leaf_paths(pool);
     pool.services.config.change(|config| {
         config.list.set(keys::STATE, PoolState::Active.number());
+        config.list.remove(keys::SPLIT_GUID);
         if host.id == 0 {
             config.list.remove(keys::HOST_ID);
         } else {

@@ -12,3 +12,4 @@ pub(crate) mod objects;
 pub(crate) mod regroup;
 mod requests;
 pub(crate) mod spares;
+pub(crate) mod split;

@@ -29,6 +29,7 @@ mod reopen;
 mod rollback;
 mod scrub;
 mod snapshot;
+mod split;
 mod sync;
 mod tables;
 #[cfg(test)]
@@ -83,6 +84,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::RemoveVdevs(change) => change,
         Change::AttachDevice(change) => change,
         Change::DetachDevice(change) => change,
+        Change::Split(change) => change,
         Change::OfflineDevices(change) => change,
         Change::OnlineDevices(change) => change,
         Change::ReopenDevices(change) => change,

@@ -509,6 +509,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::Busy
         | PoolError::NoSpace
         | PoolError::Scan(_)
+        | PoolError::SplitUnfinished { .. }
         | PoolError::Stopped { .. }
         | PoolError::NoSuchVdev { .. } => cannot(kind_of(error), &error.to_string()),
     }

@@ -108,6 +108,7 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         | PoolError::Space(_)
         | PoolError::NoUberblock { .. }
         | PoolError::Suspended { .. }
+        | PoolError::SplitUnfinished { .. }
         | PoolError::Stopped { .. } => FailureKind::Medium,
     }
 }

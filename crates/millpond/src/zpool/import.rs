@@ -51,7 +51,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 /// Words that `-o` may hold besides `property=value`.
-const MOUNT_OPTIONS: [&str; 14] = [
+pub(super) const MOUNT_OPTIONS: [&str; 14] = [
     "ro",
     "rw",
     "atime",
@@ -293,15 +293,7 @@ fn import_one(
         let mut connection = crate::daemons::pool(target)?;
         let loaded = load_missing(&mut connection, None, true);
         if mount_later {
-            let mount = Change::Mount(Mount {
-                name: None,
-                at: None,
-                options,
-                overlay: false,
-                force: false,
-                recursive: false,
-            });
-            crate::daemons::change(&mut connection, mount, "")?;
+            mount_all(&mut connection, options)?;
         }
         loaded
     });
@@ -313,6 +305,19 @@ fn import_one(
         }
         started => started,
     }
+}
+
+/// Mounts the file systems of a pool that was imported without.
+pub(super) fn mount_all(connection: &mut client::Connection, options: Vec<String>) -> Outcome {
+    let mount = Change::Mount(Mount {
+        name: None,
+        at: None,
+        options,
+        overlay: false,
+        force: false,
+        recursive: false,
+    });
+    crate::daemons::change(connection, mount, "")
 }
 
 /// A pool that was served here comes back where it was, unless told otherwise.

@@ -200,15 +200,21 @@ fn renamed_pools(devices: &[FoundDevice]) -> BTreeMap<Guid, Guid> {
     let mut renamed = BTreeMap::new();
     for device in devices {
         let pool_of = |config: &NvList| config.u64(keys::POOL_GUID).map(Guid);
-        let Some(new) = newest(&device.labels).and_then(pool_of) else {
+        let newest = newest(&device.labels);
+        let Some(new) = newest.and_then(pool_of) else {
             continue;
         };
+        // A side of a mirror that became a pool of its own: the one that it was split from has its guid still.
+        let split = newest
+            .and_then(|config| config.u64(keys::SPLIT_GUID))
+            .map(Guid);
         let labels = device.labels.configs.iter().map(|label| &label.config);
         let own = labels.filter(|config| {
             let is_committed = config.u64(keys::TXG).is_some_and(|txg| txg != 0);
             is_committed && config.u64(keys::GUID) == Some(device.guid.0)
         });
-        let others = own.filter_map(pool_of).filter(|old| *old != new);
+        let others = own.filter_map(pool_of);
+        let others = others.filter(|old| *old != new && Some(*old) != split);
         renamed.extend(others.map(|old| (old, new)));
     }
     renamed

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use base::{ByteOrder, Guid, ObjectId, Txg};
 use codec::Salt;
 use dmu::{ObjectSet, Zap};
-use format::config::{directory, vdev_types};
+use format::config::{directory, keys, vdev_types};
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
 use vdev::TxgRanges;
@@ -81,12 +81,28 @@ pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> 
     }
     let labels = Stage::open(&found.config, devices, &uberblock, options)?;
     let config = labels.stored_config()?;
+    check_is_made(&found, &config)?;
     // The stored configuration is the truth; labels only led to it, and may name other devices.
     let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
     devices.open_stored(&config.root, newest)?;
     let stage = Stage::open(&config, devices, &uberblock, options)?;
     check_complete(&config, &stage.tree, &uberblock, options)?;
     stage.finish(config, uberblock, options.writable)
+}
+
+/// Refuses what a crash left of `zpool split`: labels of the new pool, and the state of the old one below them.
+fn check_is_made(found: &FoundPool, stored: &PoolConfig) -> Result<()> {
+    let split = found.config.list.u64(keys::SPLIT_GUID);
+    if split.is_none() || stored.guid() == found.guid {
+        return Ok(());
+    }
+    Err(PoolError::Invalid {
+        reason: format!(
+            "it was to be split from '{}', which was not finished: its devices belong to no pool, and \
+             may be attached to that one again with '-f'",
+            stored.name()
+        ),
+    })
 }
 
 /// The newest uberblock within the limit.
@@ -138,7 +154,7 @@ fn check_complete(
         let top = usize::try_from(id)
             .ok()
             .and_then(|id| config.root.children.get(id));
-        top.is_some_and(|top| top.flag(format::config::keys::IS_LOG))
+        top.is_some_and(|top| top.flag(keys::IS_LOG))
     };
     let forgiven = |id: u64| options.without_logs && is_log(id);
     let unusable = tree.unusable.iter().filter(|(id, _)| !forgiven(id.0));

@@ -35,6 +35,17 @@ pub enum Rewind {
     To(Txg),
 }
 
+/// What a pool becomes that is made of sides of another one.
+#[derive(Clone, Debug)]
+pub(crate) struct OfSplit {
+    /// Its guid.
+    pub(crate) guid: Guid,
+    /// The sides.
+    pub(crate) sides: Vec<Guid>,
+    /// The pool that they are of.
+    pub(crate) from: (String, Guid),
+}
+
 /// How to import a pool.
 #[derive(Clone)]
 pub struct ImportOptions {
@@ -68,6 +79,8 @@ pub struct ImportOptions {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub rng: Arc<dyn Rng>,
+    /// What it becomes, where it is made of sides of another pool.
+    pub(crate) of_split: Option<OfSplit>,
     /// What to put between the pool and each of its devices, if anything.
     pub between: Option<Between>,
 }
@@ -92,6 +105,7 @@ impl ImportOptions {
             host: Host::current(),
             clock: Arc::new(SystemClock),
             rng: Arc::new(sys::SystemRng),
+            of_split: None,
             between: None,
         }
     }

@@ -210,17 +210,7 @@ impl FirstPass<'_> {
         let Some(top) = top else {
             return Ok(());
         };
-        self.forget_space(id)?;
-        self.free_objects(&top)?;
-        self.vdevs.set(id, None);
-        self.services.config.change(|config| {
-            if let Some(slot) = config.top_mut(id) {
-                *slot = hole(id);
-            }
-            let holes = config.root.children.iter().filter(|top| top.is_hole());
-            let holes: Vec<u64> = holes.map(|top| top.id().0).collect();
-            config.list.set(keys::HOLE_ARRAY, Value::Uint64Array(holes));
-        });
+        self.make_hole(&top)?;
         let services = self.services;
         let now_s = services.clock.now_s();
         let text = format!(
@@ -230,6 +220,23 @@ impl FirstPass<'_> {
         services.events.vdev("vdev_remove_dev", top.guid());
         let history = &services.history;
         Ok(history.internal(self.tx, "vdev remove completed", &text, None, now_s)?)
+    }
+
+    /// Nothing is left of a vdev but its place.
+    pub(super) fn make_hole(&self, top: &VdevConfig) -> Result<()> {
+        let id = top.id();
+        self.forget_space(id)?;
+        self.free_objects(top)?;
+        self.vdevs.set(id, None);
+        self.services.config.change(|config| {
+            if let Some(slot) = config.top_mut(id) {
+                *slot = hole(id);
+            }
+            let holes = config.root.children.iter().filter(|top| top.is_hole());
+            let holes: Vec<u64> = holes.map(|top| top.id().0).collect();
+            config.list.set(keys::HOLE_ARRAY, Value::Uint64Array(holes));
+        });
+        Ok(())
     }
 }
 

@@ -20,6 +20,9 @@ use crate::import::discover::{self, FoundDevice, FoundPool};
 /// A device in front of another.
 pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
 
+/// A leaf, where its device is, and the device.
+pub(crate) type OpenLeaf = (Guid, PathBuf, Arc<dyn BlockDevice>);
+
 /// No pool nests vdevs deeper.
 const DEPTH_MAX: u32 = 8;
 
@@ -55,6 +58,18 @@ impl Devices {
             devices.add(path, device);
         }
         Ok(devices)
+    }
+
+    /// Devices that are open already, to be written.
+    pub(crate) fn of_open(leaves: Vec<OpenLeaf>) -> Self {
+        let mut devices = Self {
+            writable: true,
+            ..Self::default()
+        };
+        for (leaf, path, device) in leaves {
+            devices.insert(leaf, &path, device);
+        }
+        devices
     }
 
     /// Opens the devices of a pool that its newest label names. The others that were found may be opened later.

@@ -14,6 +14,7 @@ use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
 use crate::config::VdevConfig;
 use crate::config::regroup::Beside;
 use crate::error::{PoolError, Result};
+use crate::import::options::OfSplit;
 use crate::sync::tasks::FirstPass;
 use crate::vdevs::devices::node_over;
 use crate::vdevs::dtl;
@@ -29,6 +30,10 @@ pub(crate) enum DeviceChange {
     /// A RAID-Z vdev gets another child.
     Expand(Box<Expansion>),
     Detach(Guid),
+    /// Sides of mirrors go, to make another pool.
+    Part(Vec<Guid>),
+    /// The pool is made of sides of another one.
+    BeginSplit(Box<OfSplit>),
     TakeOut(Guid, OutOfUse),
     /// The pool itself gets another guid.
     Reguid(Guid),
@@ -134,6 +139,11 @@ impl FirstPass<'_> {
                 Ok(()) => Ok((Ok(()), self.detach(guid)?.into_iter().collect())),
                 Err(refusal) => Ok((Err(refusal), Vec::new())),
             },
+            DeviceChange::Part(sides) => Ok((self.part(&sides)?, Vec::new())),
+            DeviceChange::BeginSplit(split) => {
+                self.begin_split(&split)?;
+                Ok((Ok(()), Vec::new()))
+            }
             DeviceChange::TakeOut(guid, how) => Ok((self.take_out(guid, how), Vec::new())),
             DeviceChange::Reguid(guid) => Ok((self.reguid(guid)?, Vec::new())),
         }
@@ -165,7 +175,7 @@ impl FirstPass<'_> {
     }
 
     /// A leaf, and the top-level vdev that it belongs to.
-    fn top_of(&self, guid: Guid) -> Option<(Arc<Top>, Arc<Leaf>)> {
+    pub(super) fn top_of(&self, guid: Guid) -> Option<(Arc<Top>, Arc<Leaf>)> {
         self.vdevs.tops().into_iter().find_map(|top| {
             let mut leaves = top.leaves().iter();
             let leaf = leaves.find(|leaf| leaf.guid() == guid).cloned()?;
@@ -283,6 +293,20 @@ impl FirstPass<'_> {
     }
 
     fn detach(&self, guid: Guid) -> Result<Option<Arc<Leaf>>> {
+        let Some((leaf, gone)) = self.take_away(guid)? else {
+            return Ok(None);
+        };
+        let services = self.services;
+        services.events.vdev("vdev_remove", guid);
+        let text = format!("vdev={}", gone.path().unwrap_or_default());
+        let now_s = services.clock.now_s();
+        let history = &services.history;
+        history.internal(self.tx, "detach", &text, None, now_s)?;
+        Ok(Some(leaf))
+    }
+
+    /// Takes a device out of a mirror or replacement; answers it, and what the configuration said of it.
+    pub(super) fn take_away(&self, guid: Guid) -> Result<Option<(Arc<Leaf>, VdevConfig)>> {
         let Some((top, leaf)) = self.top_of(guid) else {
             return Ok(None);
         };
@@ -306,13 +330,7 @@ impl FirstPass<'_> {
         self.regroup(&top, config.as_ref(), &[])?;
         leaf.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
         self.free_objects(&gone)?;
-        let services = self.services;
-        services.events.vdev("vdev_remove", guid);
-        let text = format!("vdev={}", gone.path().unwrap_or_default());
-        let now_s = services.clock.now_s();
-        let history = &services.history;
-        history.internal(self.tx, "detach", &text, None, now_s)?;
-        Ok(Some(leaf))
+        Ok(Some((leaf, gone)))
     }
 
     /// What follows for a spare when a device went from the vdev `above`: it stays for good where the one went for
@@ -369,6 +387,18 @@ impl FirstPass<'_> {
             return Ok(Err(PoolError::refused(UNAVAILABLE)));
         }
         let services = self.services;
+        let old = self.set_guid(guid);
+        services.events.system("pool_reguid", Vec::new());
+        let text = format!("old={old} new={guid}");
+        let now_s = services.clock.now_s();
+        let history = &services.history;
+        history.internal(self.tx, "guid change", &text, None, now_s)?;
+        Ok(Ok(()))
+    }
+
+    /// Gives the pool another guid; answers the old one.
+    pub(super) fn set_guid(&self, guid: Guid) -> Guid {
+        let services = self.services;
         let old = services.config.change(|whole| {
             let old = whole.guid();
             whole.list.set(keys::POOL_GUID, guid.0);
@@ -376,12 +406,7 @@ impl FirstPass<'_> {
             old
         });
         services.events.set_pool_guid(guid);
-        services.events.system("pool_reguid", Vec::new());
-        let text = format!("old={old} new={guid}");
-        let now_s = services.clock.now_s();
-        let history = &services.history;
-        history.internal(self.tx, "guid change", &text, None, now_s)?;
-        Ok(Ok(()))
+        old
     }
 
     /// Puts a vdev as `config` says in the place of `top`, over its leaves and `extra`, which count first.
@@ -416,7 +441,7 @@ pub(super) fn missed_since(newest: Txg, last: Txg) -> TxgRanges {
     [(newest.next(), count)].into_iter().collect()
 }
 /// Neither what is removed nor where it goes to changes its shape meanwhile.
-fn being_removed() -> PoolError {
+pub(super) fn being_removed() -> PoolError {
     PoolError::Invalid {
         reason: "device removal in progress".to_owned(),
     }

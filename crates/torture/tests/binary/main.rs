@@ -43,6 +43,7 @@ mod rewriting;
 mod sending;
 mod session;
 mod session_weight;
+mod splits;
 mod stopped;
 mod strangers;
 mod suspension;

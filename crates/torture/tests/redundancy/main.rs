@@ -2,6 +2,7 @@
 //! when they are back, and zdb finds nothing wrong.
 
 mod comings;
+mod splits;
 
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::aftermath;

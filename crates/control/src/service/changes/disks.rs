@@ -187,15 +187,15 @@ impl PoolChange for OnlineDevices {
 }
 
 /// A vdev that was meant.
-struct Meant {
-    guid: Guid,
+pub(super) struct Meant {
+    pub(super) guid: Guid,
     path: Option<String>,
     is_raidz: bool,
 }
 
 impl Service {
     /// The vdev that a user means.
-    fn device(&self, name: &str) -> Result<Option<Meant>, Failure> {
+    pub(super) fn device(&self, name: &str) -> Result<Option<Meant>, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let by_path = |vdev: &VdevStatus| vdev.path.as_deref() == Some(name);
         let found = find(&status.root, &by_path);

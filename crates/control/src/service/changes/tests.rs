@@ -3,7 +3,7 @@ use admin::changes::{
     Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
     Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Redact, Reguid,
     Release, RemoveAction, RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool,
-    SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
+    SetVdev, Snapshot, Split, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -402,6 +402,27 @@ fn of_devices() -> Vec<Case> {
     ]
 }
 
+fn of_split() -> Case {
+    let split = Split {
+        name: text("b"),
+        devices: vec![text("a")],
+        properties: vec![note()],
+        dry_run: false,
+    };
+    let json = concat!(
+        r#"{"Split":{"name":"b","devices":["a"],"properties":[["a:b",{"Text":"c"}]],"#,
+        r#""dry_run":false}}"#,
+    );
+    let refused = WhileSuspended::refused("split");
+    (
+        Change::Split(split),
+        json,
+        refused,
+        Turn::Alone,
+        Recorded::After,
+    )
+}
+
 fn of_single_devices() -> Vec<Case> {
     let refused = |change, json, verb| {
         let suspended = WhileSuspended::refused(verb);
@@ -503,6 +524,7 @@ fn all() -> Vec<Case> {
     all.extend(of_the_pool());
     all.extend(of_devices());
     all.extend(of_single_devices());
+    all.push(of_split());
     all.extend(of_tables());
     all
 }
