@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sys::PassedDescriptor;
+use sys::{Client, PassedDescriptor};
 
 use crate::Failure;
 use crate::message::{Caller, Request, Response};
@@ -18,6 +18,17 @@ pub trait Handler: Send + Sync {
     /// Does what a request says, and hands on the parts of the answer: exactly one
     /// [`Response::Done`] or [`Response::Failed`] is the last.
     fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()>;
+    /// As [`Handler::handle`], for a client that may go. What takes long looks whether it is there.
+    fn handle_for(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        client: Client,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        drop(client);
+        self.handle(request, caller, sink)
+    }
     /// As [`Handler::handle`], of a request that came with a descriptor for its data. Those that have no data leave it
     /// alone.
     fn handle_with(

@@ -58,7 +58,7 @@ use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
-use sys::PassedDescriptor;
+use sys::{Client, PassedDescriptor};
 
 use crate::Mounts;
 
@@ -107,6 +107,7 @@ pub struct Service {
     opened_ns: u64,
     /// What is sent and received.
     streams: streams::Streams,
+    redactions: changes::Redactions,
     _recorder: Arc<Recorder>,
 }
 
@@ -146,6 +147,7 @@ impl Service {
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
             streams: streams::Streams::new(),
+            redactions: changes::Redactions::new(),
             _recorder: Recorder::start(),
         })
     }
@@ -391,14 +393,24 @@ impl Handler for Service {
                 sink,
             ),
             Request::Stream(request) => self.stream(request, caller, None, sink),
-            Request::Change { change, command } => {
-                let mut reporter = Reporter::new(sink);
-                let outcome = self.execute(change, caller, command, &mut reporter);
-                match outcome {
-                    Ok(()) => sink(Response::Done),
-                    Err(failure) => sink(Response::Failed(failure)),
-                }
-            }
+            Request::Change { .. } => self.handle_for(request, caller, Client::own(), sink),
+        }
+    }
+
+    fn handle_for(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        client: Client,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        let Request::Change { change, command } = request else {
+            return self.handle(request, caller, sink);
+        };
+        let mut reporter = Reporter::to(client, sink);
+        match self.execute(change, caller, command, &mut reporter) {
+            Ok(()) => sink(Response::Done),
+            Err(failure) => sink(Response::Failed(failure)),
         }
     }
 

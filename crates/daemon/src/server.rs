@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use sys::{PassedDescriptor, PeerCredentials};
+use sys::{Client, PassedDescriptor, PeerCredentials};
 
 /// Connections at once; commands are short, and a monitor keeps one.
 const CONNECTIONS_MAX: usize = 64;
@@ -348,8 +348,10 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
                 return;
             }
         };
-        let passed = match passed.map(|passed| data_of(&stream, passed)).transpose() {
-            Ok(passed) => passed,
+        let connection = stream.try_clone().map(OwnedFd::from);
+        let data = connection.and_then(|connection| data_of(connection, passed));
+        let data = match data {
+            Ok(data) => data,
             Err(error) => {
                 let _told = send(&mut stream, &Response::Failed(failed(error)));
                 return;
@@ -357,14 +359,13 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
         };
         let mut answer =
             |response: Response| send(&mut stream, &response).map_err(io::Error::other);
-        let answered = match (&request, passed) {
-            (Request::Hello, _) => hello(&*shared.handler, &mut answer),
-            (request, Some(data)) => {
-                shared
-                    .handler
-                    .handle_with(request, &caller, data, &mut answer)
+        let handler = &shared.handler;
+        let answered = match (&request, data) {
+            (Request::Hello, _) => hello(&**handler, &mut answer),
+            (request, Came::With(data)) => handler.handle_with(request, &caller, data, &mut answer),
+            (request, Came::Alone(client)) => {
+                handler.handle_for(request, &caller, client, &mut answer)
             }
-            (request, None) => shared.handler.handle(request, &caller, &mut answer),
         };
         if shared.handler.finished() {
             // A full channel has an event in it that wakes as well.
@@ -379,9 +380,18 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
     }
 }
 
-/// The descriptor for data that came with a request.
-fn data_of(stream: &UnixStream, passed: OwnedFd) -> io::Result<PassedDescriptor> {
-    PassedDescriptor::new(passed, stream.try_clone()?.into())
+/// A request's client, and its descriptor for data.
+enum Came {
+    Alone(Client),
+    With(PassedDescriptor),
+}
+
+/// What a request over this connection came with.
+fn data_of(connection: OwnedFd, passed: Option<OwnedFd>) -> io::Result<Came> {
+    match passed {
+        None => Ok(Came::Alone(Client::new(connection))),
+        Some(passed) => PassedDescriptor::new(passed, connection).map(Came::With),
+    }
 }
 
 pub(super) fn hello(handler: &dyn Handler, answer: Sink<'_>) -> io::Result<()> {

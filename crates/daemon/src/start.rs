@@ -139,6 +139,7 @@ fn set_tunables(text: &str) -> Result<(), String> {
     all.extend(posix::TUNABLES);
     all.extend(fuse::TUNABLES);
     all.extend(volume::TUNABLES);
+    all.extend(replication::TUNABLES);
     if text.parse::<u64>().is_err() {
         all.extend(pool::tunables::FAULTS);
     }

@@ -26,7 +26,7 @@ pub use leftovers::{CleanedUp, ReleaseTemporary};
 pub(crate) use limits::{change_count, start_counting};
 pub use promote::Promote;
 pub use receive::{BeginReceive, EndReceive, ResumeReceive, SealedStream, StreamRedaction};
-pub use redact::{BeginRedaction, ExtendRedaction};
+pub use redact::{AbortRedaction, BeginRedaction, ExtendRedaction, GrowingList};
 pub use rename::{Rename, RenameSnapshot};
 pub use rollback::Rollback;
 pub use snapshot::Snapshot;

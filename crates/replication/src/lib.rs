@@ -10,6 +10,8 @@ mod blocks;
 pub mod receive;
 mod redaction;
 pub mod send;
+mod tunables;
 
 pub use blocks::FindError;
 pub use redaction::{Taker, redact};
+pub use tunables::TUNABLES;

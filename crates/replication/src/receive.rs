@@ -13,7 +13,7 @@ mod objects;
 mod sealed;
 
 pub use ahead::{Incoming, Piece};
-pub use apply::{Applied, Substream, apply};
+pub use apply::{Applied, Substream, Wanted, apply};
 pub use error::ReceiveError;
 pub use head::{Head, Place};
 pub use heal::{Healed, heal};

@@ -19,16 +19,29 @@ use pool::Pool;
 pub(crate) use cursor::Cursor;
 
 use crate::blocks::{Blocks, FindError};
+use crate::tunables::REDACTION_BATCH;
 use blocks_of::{Ranges, changed, intersection};
 
 type Result<T, E = FindError> = std::result::Result<T, E>;
 
-/// Ranges are handed on so many at once.
-const BATCH: usize = 4096;
+/// What takes ranges.
+pub trait Taker<E> {
+    /// Some of them, and the object and the block up to which these are all.
+    ///
+    /// # Errors
+    /// They are not taken.
+    fn take(
+        &mut self,
+        ranges: Vec<RedactedRange>,
+        reached: (ObjectId, u64),
+    ) -> std::result::Result<(), E>;
 
-/// What takes ranges: some of them, and the object and the block up to which these are all.
-pub type Taker<'a, E> =
-    dyn FnMut(Vec<RedactedRange>, (ObjectId, u64)) -> std::result::Result<(), E> + 'a;
+    /// Asked before each block that leads to others is read.
+    ///
+    /// # Errors
+    /// No more is wanted.
+    fn go_on(&mut self) -> std::result::Result<(), E>;
+}
 
 /// A snapshot that changed things.
 struct Other {
@@ -69,16 +82,16 @@ impl Other {
     }
 }
 
-/// Finds all that `others` changed of a snapshot, behind an object and a block, and hands it to `take`.
+/// Finds all that `others` changed of a snapshot, behind an object and a block, and hands it to `taker`.
 ///
 /// # Errors
-/// Something cannot be read, or is not taken.
+/// Something cannot be read, or is not taken, or no more is wanted.
 pub fn redact<E: From<FindError>>(
     pool: &Arc<Pool>,
     snapshot: &Arc<Dataset>,
     others: &[Arc<Dataset>],
     from: (ObjectId, u64),
-    take: &mut Taker<'_, E>,
+    taker: &mut dyn Taker<E>,
 ) -> std::result::Result<(), E> {
     let blocks = Blocks::of(pool, snapshot)?;
     let others: Result<Vec<Other>> = others.iter().map(|one| Other::of(pool, one)).collect();
@@ -89,12 +102,12 @@ pub fn redact<E: From<FindError>>(
         since,
         from,
         found: Vec::new(),
-        take,
+        taker,
     };
     redactor.run()
 }
 
-struct Redactor<'a, 'b, E> {
+struct Redactor<'a, E> {
     blocks: Blocks,
     others: Vec<Other>,
     /// When the snapshot was taken.
@@ -102,14 +115,15 @@ struct Redactor<'a, 'b, E> {
     /// What was found before.
     from: (ObjectId, u64),
     found: Vec<RedactedRange>,
-    take: &'a mut Taker<'b, E>,
+    taker: &'a mut dyn Taker<E>,
 }
 
-impl<E: From<FindError>> Redactor<'_, '_, E> {
+impl<E: From<FindError>> Redactor<'_, E> {
     fn run(&mut self) -> std::result::Result<(), E> {
         const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
         let mut next = Some(self.from.0.0 / PER_BLOCK);
         while let Some(index) = next {
+            self.taker.go_on()?;
             let Some(index) = self.blocks.next_dnodes(index)? else {
                 break;
             };
@@ -124,7 +138,7 @@ impl<E: From<FindError>> Redactor<'_, '_, E> {
         }
         let all = (ObjectId(u64::MAX), u64::MAX);
         let rest = std::mem::take(&mut self.found);
-        (self.take)(rest, all)
+        self.taker.take(rest, all)
     }
 
     /// Whether each of the others changed something of a block of dnodes.
@@ -164,6 +178,7 @@ impl<E: From<FindError>> Redactor<'_, '_, E> {
         }
         let mut window = self.blocks.first_leaf(object, &dnode, 0)?;
         while let Some((first, pointers)) = window {
+            self.taker.go_on()?;
             self.leaf(object, &dnode, (first, &pointers), &others)?;
             let end = first.saturating_add(pointers.len() as u64);
             window = self.blocks.first_leaf(object, &dnode, end)?;
@@ -218,12 +233,13 @@ impl<E: From<FindError>> Redactor<'_, '_, E> {
         {
             return Ok(());
         }
-        if self.found.len() >= BATCH {
+        let most = usize::try_from(REDACTION_BATCH.get()).unwrap_or(usize::MAX);
+        if self.found.len() >= most {
             let batch = std::mem::take(&mut self.found);
             let reached = batch.last().map_or(self.from, |last| {
                 (last.object, last.end().saturating_sub(1))
             });
-            (self.take)(batch, reached)?;
+            self.taker.take(batch, reached)?;
         }
         self.found.push(range);
         Ok(())

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod buffer;
+mod client;
 mod dirty_pages;
 mod file;
 mod file_project;
@@ -30,6 +31,7 @@ mod terminal;
 pub mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
+pub use client::Client;
 pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Create, File, FileKind, OpenMode, backing_file, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};

@@ -4,16 +4,18 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
+
+use crate::client::Client;
 
 /// How often somebody who waits for the other side of a descriptor looks whether he is still to.
 const LOOK: Duration = Duration::from_millis(100);
@@ -74,8 +76,7 @@ pub fn receive_descriptor(
 pub struct PassedDescriptor {
     descriptor: OwnedFd,
     is_socket: bool,
-    client: OwnedFd,
-    stop: Arc<AtomicBool>,
+    client: Client,
 }
 
 /// Whether a passed descriptor can be read or written.
@@ -97,8 +98,7 @@ impl PassedDescriptor {
         Ok(Self {
             descriptor,
             is_socket: kind == FileType::Socket,
-            client,
-            stop: Arc::default(),
+            client: Client::new(client),
         })
     }
 
@@ -111,14 +111,19 @@ impl PassedDescriptor {
             descriptor: self.descriptor.try_clone()?,
             is_socket: self.is_socket,
             client: self.client.try_clone()?,
-            stop: Arc::clone(&self.stop),
         })
     }
 
     /// Set by whoever wants reading and writing to end soon.
     #[must_use]
     pub fn stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
+        self.client.stop()
+    }
+
+    /// Who passed it.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Whether this is a terminal.
@@ -133,31 +138,11 @@ impl PassedDescriptor {
             Way::In => PollFlags::IN,
             Way::Out => PollFlags::OUT,
         };
-        let look = Timespec::try_from(LOOK).map_err(|_| ErrorKind::InvalidInput)?;
-        loop {
-            if self.stop.load(Ordering::Acquire) {
-                return Err(io::Error::other("the pool is about to be closed"));
-            }
-            let mut asked = [
-                PollFd::new(&self.descriptor, wanted),
-                PollFd::new(&self.client, PollFlags::RDHUP),
-            ];
-            match rustix::event::poll(&mut asked, Some(&look)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let [own, client] = asked.map(|one| one.revents());
-            if client.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
-                return Err(io::Error::new(
-                    ErrorKind::ConnectionAborted,
-                    "the command is gone",
-                ));
-            }
-            // Errors too: the read or write says which.
-            if !own.is_empty() {
-                return Ok(());
-            }
-        }
+        while !self
+            .client
+            .wait(&[PollFd::new(&self.descriptor, wanted)], LOOK)?
+        {}
+        Ok(())
     }
 }
 

@@ -57,6 +57,7 @@ pub fn all() -> Vec<&'static Tunable> {
     let mut all = pool::tunables::all();
     all.extend(posix::TUNABLES);
     all.extend(volume::TUNABLES);
+    all.extend(replication::TUNABLES);
     all
 }
 

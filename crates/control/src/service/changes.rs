@@ -39,12 +39,15 @@ mod upgrade;
 mod vdev_properties;
 
 use admin::{Caller, Change, Failure, FailureKind};
+use base::lock::MutexGuard;
 use dsl::Actor;
 
 use super::Service;
 use super::delegation::actor_of;
 use super::reporter::Reporter;
 use pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
+
+pub(super) use redact::Redactions;
 
 /// The change as the service sees it: the only place that tells them apart.
 fn as_pool_change(change: &Change) -> &dyn PoolChange {
@@ -111,14 +114,18 @@ impl Service {
         let actor = actor_of(caller);
         self.authorize(&actor, change)?;
         self.check_running(change.while_suspended())?;
-        let _one_at_a_time = match change.turn() {
-            Turn::Beside => None,
+        let (_one_at_a_time, _running) = match change.turn() {
+            Turn::Beside => (None, None),
             Turn::Alone => {
                 let turn = self.changes.lock();
                 // What is granted, and what it is granted for, may have changed meanwhile.
                 self.authorize(&actor, change)?;
                 *self.acting.lock() = actor;
-                Some(turn)
+                (Some(turn), None)
+            }
+            Turn::InSteps(what) => {
+                reporter.set_actor(actor);
+                (None, Some(self.streams.begin(what, reporter.stop())?))
             }
         };
         let recorded = change.recorded();
@@ -143,6 +150,19 @@ impl Service {
         let change = as_pool_change(change);
         self.authorize(actor, change)?;
         change.apply(self, reporter)
+    }
+
+    /// Takes a turn of a change that goes in steps: waits for it as long as its client is there, and the pool is not
+    /// about to be closed.
+    fn turn_of(
+        &self,
+        change: &dyn PoolChange,
+        reporter: &Reporter<'_>,
+    ) -> Result<MutexGuard<'_, ()>, Failure> {
+        let turn = self.turn_while(reporter.actor(), &mut || reporter.check());
+        let turn = turn.map_err(|ended| Failure::new(FailureKind::Busy, ended.to_string()))?;
+        self.authorize(reporter.actor(), change)?;
+        Ok(turn)
     }
 
     /// Refuses what the caller may not. Root and the daemon's own user may everything, others what

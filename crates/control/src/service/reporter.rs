@@ -1,16 +1,59 @@
-//! What a change says while it runs. A change goes on even if nobody listens any more.
+//! What a change says while it runs, and for whom it runs. A change goes on even if nobody listens any more, but for
+//! those that look.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use admin::{Failure, Response, Sink};
+use dsl::Actor;
+use sys::Client;
 
 /// Talks to whoever asked, as long as they are there.
 pub(crate) struct Reporter<'a> {
     sink: Sink<'a>,
     gone: bool,
+    client: Client,
+    actor: Actor,
 }
 
 impl<'a> Reporter<'a> {
+    /// Talks to somebody in this process.
     pub(crate) fn new(sink: Sink<'a>) -> Self {
-        Self { sink, gone: false }
+        Self::to(Client::own(), sink)
+    }
+
+    /// Talks to a client.
+    pub(crate) const fn to(client: Client, sink: Sink<'a>) -> Self {
+        Self {
+            sink,
+            gone: false,
+            client,
+            actor: Actor::administrator(),
+        }
+    }
+
+    /// Notes on whose behalf things are done.
+    pub(crate) fn set_actor(&mut self, actor: Actor) {
+        self.actor = actor;
+    }
+
+    /// On whose behalf things are done.
+    pub(crate) const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Set by whoever wants what is done to end soon.
+    pub(crate) fn stop(&self) -> Arc<AtomicBool> {
+        self.client.stop()
+    }
+
+    /// Whether what is done is still wanted.
+    ///
+    /// # Errors
+    /// Why it is to end.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.client.check()
     }
 
     fn say(&mut self, response: Response) {

@@ -1,14 +1,17 @@
 //! Requests whose data goes through a descriptor of the command's: `zfs send`, `zfs receive`, and clients of NBD.
 //!
-//! The data is read or written on the thread that answers the command. While any of it is under way, the pool cannot be
-//! exported; a forced export ends it.
+//! The data is read or written on the thread that answers the command. While any of it is under way, or another change
+//! that goes in steps, the pool cannot be exported; a forced export ends it.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::time::Duration;
+
 use admin::{Caller, Failure, FailureKind, Response, Sink, StreamRequest};
-use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::lock::{Condvar, LockClass, Mutex, MutexGuard, rank};
+use dsl::Actor;
 use sys::PassedDescriptor;
 
 use super::reporter::Reporter;
@@ -24,7 +27,10 @@ mod tests;
 /// Held with nothing beside it.
 static RUNNING: LockClass = LockClass::new("control.streams", rank::FRONT_END + 41);
 
-/// What is sent and received now.
+/// How often it is looked whether it is the turn of something that waits no longer than it is wanted.
+const TURN_PAUSE: Duration = Duration::from_millis(2);
+
+/// What is sent and received now, and other changes that go in steps.
 pub(super) struct Streams {
     state: Mutex<State>,
     ended: Condvar,
@@ -32,8 +38,8 @@ pub(super) struct Streams {
 
 #[derive(Default)]
 struct State {
-    /// What to set for each to end.
-    running: Vec<Arc<AtomicBool>>,
+    /// What each is, and what to set for it to end.
+    running: Vec<(&'static str, Arc<AtomicBool>)>,
     /// None may begin: the pool is about to be closed.
     is_closed: bool,
 }
@@ -61,13 +67,17 @@ impl Streams {
     ///
     /// # Errors
     /// The pool is about to be closed.
-    fn begin(&self, stop: Arc<AtomicBool>) -> Result<Running<'_>, Failure> {
+    pub(super) fn begin(
+        &self,
+        what: &'static str,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Running<'_>, Failure> {
         let mut state = self.state.lock();
         if state.is_closed {
             let text = "the pool is about to be closed";
             return Err(Failure::new(FailureKind::Busy, text));
         }
-        state.running.push(Arc::clone(&stop));
+        state.running.push((what, Arc::clone(&stop)));
         Ok(Running {
             streams: self,
             stop,
@@ -80,12 +90,13 @@ impl Streams {
     /// One is under way, or somebody else is closing the pool.
     pub(super) fn close(&self, force: bool) -> Result<Closed<'_>, Failure> {
         let mut state = self.state.lock();
-        if state.is_closed || (!force && !state.running.is_empty()) {
-            let text = "a stream is sent or received";
+        let under_way = state.running.first().map(|(what, _)| *what);
+        if state.is_closed || (!force && under_way.is_some()) {
+            let text = under_way.unwrap_or("the pool is about to be closed");
             return Err(Failure::new(FailureKind::Busy, text));
         }
         state.is_closed = true;
-        for stop in &state.running {
+        for (_, stop) in &state.running {
             stop.store(true, Ordering::Release);
         }
         while !state.running.is_empty() {
@@ -111,12 +122,29 @@ impl Drop for Closed<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut state = self.streams.state.lock();
-        state.running.retain(|one| !Arc::ptr_eq(one, &self.stop));
+        let stop = &self.stop;
+        state.running.retain(|(_, one)| !Arc::ptr_eq(one, stop));
         self.streams.ended.notify_all();
     }
 }
 
 impl Service {
+    /// Waits for the turn to change the pool on somebody's behalf, as long as `wanted` says that there is anything to do.
+    pub(super) fn turn_while<E>(
+        &self,
+        actor: &Actor,
+        wanted: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<MutexGuard<'_, ()>, E> {
+        loop {
+            wanted()?;
+            if let Some(turn) = self.changes.try_lock() {
+                *self.acting.lock() = actor.clone();
+                return Ok(turn);
+            }
+            std::thread::sleep(TURN_PAUSE);
+        }
+    }
+
     /// Answers a request whose data goes through a descriptor.
     pub(super) fn stream(
         &self,
@@ -151,7 +179,8 @@ impl Service {
             let text = "the request came without the descriptor for its data";
             Failure::new(FailureKind::Usage, text)
         })?;
-        let _running = self.streams.begin(data.stop())?;
+        let what = "a stream is sent or received";
+        let _running = self.streams.begin(what, data.stop())?;
         match request {
             StreamRequest::Send(request) => self.send(request, caller, data),
             StreamRequest::Receive(request) => self.receive(request, caller, data, reporter),

@@ -226,31 +226,44 @@ impl Task for DestroyBookmark {
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let (dsl, tx) = (context.dsl, context.tx);
         let (path, short) = bookmark_parts(&self.name)?;
-        let head = dsl.head(path)?;
-        let (Some(zap), Some(bookmark)) = (head.bookmark_zap()?, head.bookmark(short)?) else {
-            return Ok(());
-        };
-        uncount(dsl, tx, &bookmark)?;
-        zap.remove(tx, short.as_bytes())?;
-        if bookmark.phys.counts_freed() {
-            drop_key(&head, tx, &bookmark)?;
+        let head = context.dsl.head(path)?;
+        match head.bookmark(short)? {
+            Some(bookmark) => remove(context, &head, &bookmark),
+            None => Ok(()),
         }
-        if zap.is_empty()? {
-            dsl.mos
-                .services
-                .change_references(tx, &features::BOOKMARKS, -1)?;
-            head.make_extra(tx)?.remove(tx, key::BOOKMARKS.as_bytes())?;
-            dsl.mos.free(tx, zap.object().id())?;
-        }
-        context.record(&HistoryEvent {
-            name: "remove bookmark",
-            dataset: path,
-            dataset_id: head.id(),
-            text: &format!("name={short}"),
-        })
     }
+}
+
+/// Takes a bookmark off those of a head, with what it leads to.
+pub(super) fn remove(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    bookmark: &Bookmark,
+) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let Some(zap) = head.bookmark_zap()? else {
+        return Ok(());
+    };
+    let short = bookmark.name.as_str();
+    uncount(dsl, tx, bookmark)?;
+    zap.remove(tx, short.as_bytes())?;
+    if bookmark.phys.counts_freed() {
+        drop_key(head, tx, bookmark)?;
+    }
+    if zap.is_empty()? {
+        dsl.mos
+            .services
+            .change_references(tx, &features::BOOKMARKS, -1)?;
+        head.make_extra(tx)?.remove(tx, key::BOOKMARKS.as_bytes())?;
+        dsl.mos.free(tx, zap.object().id())?;
+    }
+    context.record(&HistoryEvent {
+        name: "remove bookmark",
+        dataset: &head.name()?,
+        dataset_id: head.id(),
+        text: &format!("name={short}"),
+    })
 }
 
 /// The deadlist's key that a bookmark kept alive after its snapshot goes, unless another bookmark

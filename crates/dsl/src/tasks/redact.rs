@@ -7,8 +7,8 @@ use base::{Guid, ObjectId};
 use format::features;
 use format::redaction::{RedactedRange, SNAPSHOTS_IN_BONUS};
 
-use super::bookmark::{add, bookmark_parts, of_snapshot};
-use crate::dataset::Dataset;
+use super::bookmark::{add, bookmark_parts, of_snapshot, remove};
+use crate::dataset::{Bookmark, Dataset};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::redaction::RedactionList;
@@ -112,9 +112,49 @@ fn find_snapshot(dsl: &Arc<Dsl>, name: &str) -> Result<Arc<Dataset>> {
     })
 }
 
+/// A list that is being made. What its head and its snapshots are called may change meanwhile.
+#[derive(Clone, Debug)]
+pub struct GrowingList {
+    /// The head whose bookmark it is.
+    head: ObjectId,
+    /// The bookmark's name there.
+    bookmark: String,
+    list: ObjectId,
+    /// The object and the block up to which it is complete.
+    reached: (ObjectId, u64),
+}
+
+impl GrowingList {
+    /// The list's object.
+    #[must_use]
+    pub const fn id(&self) -> ObjectId {
+        self.list
+    }
+
+    /// The object and the block up to which it is complete; all ones: there is no more.
+    #[must_use]
+    pub const fn reached(&self) -> (ObjectId, u64) {
+        self.reached
+    }
+
+    /// The list, and its head and bookmark, as they are now.
+    fn look(&self, dsl: &Arc<Dsl>) -> Result<(Arc<Dataset>, Bookmark, RedactionList)> {
+        let gone = || DslError::not_found(self.bookmark.as_str());
+        let head = dsl.dataset_by_id(self.head)?;
+        if head.is_snapshot() {
+            return Err(gone());
+        }
+        let found = head.bookmark(&self.bookmark)?.ok_or_else(gone)?;
+        let list = head.redaction_list(&found)?;
+        let is_this =
+            |list: &RedactionList| list.id() == self.list && list.reached() == self.reached;
+        let list = list.filter(is_this).ok_or_else(gone)?;
+        Ok((head, found, list))
+    }
+}
+
 impl Task for BeginRedaction {
-    /// The object and the block up to which the list is complete.
-    type Output = (ObjectId, u64);
+    type Output = GrowingList;
 
     fn space(&self) -> SpaceClass {
         SpaceClass::Normal
@@ -126,13 +166,19 @@ impl Task for BeginRedaction {
         self.existing((&snapshot, &head), &guids).map(drop)
     }
 
-    fn apply(&mut self, context: &TaskContext<'_>) -> Result<(ObjectId, u64)> {
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<GrowingList> {
         let (dsl, tx) = (context.dsl, context.tx);
         let (snapshot, head, guids) = self.look(dsl)?;
-        if let Some(list) = self.existing((&snapshot, &head), &guids)? {
-            return Ok(list.reached());
-        }
         let (path, short) = bookmark_parts(&self.name)?;
+        let growing = |list: &RedactionList| GrowingList {
+            head: head.id(),
+            bookmark: short.to_owned(),
+            list: list.id(),
+            reached: list.reached(),
+        };
+        if let Some(list) = self.existing((&snapshot, &head), &guids)? {
+            return Ok(growing(&list));
+        }
         let list = RedactionList::create(dsl, tx, &guids)?;
         let mut phys = of_snapshot(dsl, &snapshot)?;
         phys.redaction = list.id();
@@ -148,51 +194,56 @@ impl Task for BeginRedaction {
                 list.id().0
             ),
         })?;
-        Ok(list.reached())
+        Ok(growing(&list))
     }
 }
 
-/// Adds ranges to the list of a bookmark.
+/// Adds ranges to a list.
 pub struct ExtendRedaction {
-    /// The bookmark's full name.
-    pub name: String,
-    /// The guid of its snapshot.
-    pub guid: Guid,
-    /// The object and the block up to which the list was complete.
-    pub from: (ObjectId, u64),
-    /// What comes behind that.
+    /// The list.
+    pub list: GrowingList,
+    /// What comes behind that up to which it is complete.
     pub ranges: Vec<RedactedRange>,
     /// The object and the block up to which it is complete then; all ones: there is no more.
     pub reached: (ObjectId, u64),
 }
 
-impl ExtendRedaction {
-    fn list(&self, dsl: &Arc<Dsl>) -> Result<RedactionList> {
-        let (path, short) = bookmark_parts(&self.name)?;
-        let head = dsl.head(path)?;
-        let gone = || DslError::not_found(self.name.as_str());
-        let found = head.bookmark(short)?.ok_or_else(gone)?;
-        let list = head.redaction_list(&found)?.ok_or_else(gone)?;
-        if found.phys.guid != self.guid || list.reached() != self.from {
-            return Err(DslError::busy(self.name.clone()));
-        }
-        Ok(list)
-    }
-}
-
 impl Task for ExtendRedaction {
-    type Output = ();
+    type Output = GrowingList;
 
     fn space(&self) -> SpaceClass {
         SpaceClass::Normal
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        self.list(context.dsl).map(drop)
+        self.list.look(context.dsl).map(drop)
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<GrowingList> {
+        let (_, _, mut list) = self.list.look(context.dsl)?;
+        list.append(context.tx, &self.ranges, self.reached)?;
+        Ok(GrowingList {
+            reached: self.reached,
+            ..self.list.clone()
+        })
+    }
+}
+
+/// Destroys the bookmark of a list that is not complete and not to be completed.
+pub struct AbortRedaction {
+    /// The list.
+    pub list: GrowingList,
+}
+
+impl Task for AbortRedaction {
+    type Output = ();
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        self.list.look(context.dsl).map(drop)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let mut list = self.list(context.dsl)?;
-        list.append(context.tx, &self.ranges, self.reached)
+        let (head, bookmark, _) = self.list.look(context.dsl)?;
+        remove(context, &head, &bookmark)
     }
 }

@@ -1,5 +1,7 @@
 //! Writing the records of one stream into an object set.
 
+use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 
 use base::{ByteOrder, ObjectId};
@@ -24,8 +26,13 @@ const EMBEDDED_MAX: u32 = 112;
 /// Blocks that are left out by one record, at most, and with one transaction.
 const REDACTED_BLOCKS_MAX: u64 = 1 << 31;
 const REDACTED_PIECE: u64 = 1024;
+/// As many, and what there is must be on disk before more are: their records in memory are few bytes, but the sync that
+/// writes them is to end soon.
+const REDACTED_UNSYNCED_MAX: u64 = 1 << 16;
 /// What each of them takes in the block above it.
 const POINTER_BYTES: u64 = 128;
+/// Transactions between two looks whether the stream is still wanted, which is a system call.
+const WANTED_STRIDE: u64 = 16;
 /// Kinds of embedded contents.
 const EMBEDDED_KINDS: u8 = 3;
 
@@ -53,16 +60,21 @@ pub struct Applied {
     pub position: u64,
 }
 
-/// Writes what follows a BEGIN, up to its END.
+/// Whether a stream is still to be received, or why it is not.
+pub type Wanted<'a> = &'a dyn Fn() -> io::Result<()>;
+
+/// Writes what follows a BEGIN, up to its END. A record may take many transactions: it is asked within records, too,
+/// whether the stream is still wanted.
 ///
 /// # Errors
-/// The stream is cut, damaged or not as a sender makes it; or what it says cannot be written. What was written until
-/// then is there.
+/// The stream is cut, damaged or not as a sender makes it; what it says cannot be written; or it is not wanted any more.
+/// What was written until then is there.
 pub fn apply(
     incoming: &mut Incoming,
     receiving: &Arc<Dataset>,
     engine: &Arc<Engine>,
     substream: Substream,
+    wanted: Wanted<'_>,
 ) -> Result<Applied, ReceiveError> {
     let mut applier = Applier {
         set: if substream.is_sealed {
@@ -81,6 +93,9 @@ pub fn apply(
         highest: ObjectId(0),
         max_block: 0,
         free_until: (0, 0),
+        wanted,
+        begun: Cell::new(0),
+        redacted: 0,
     };
     loop {
         let piece = incoming.next_piece()?;
@@ -111,6 +126,11 @@ pub(super) struct Applier<'a> {
     pub(super) max_block: u64,
     /// From the first number up to the second there is no object.
     free_until: (u64, u64),
+    wanted: Wanted<'a>,
+    /// Transactions so far.
+    begun: Cell<u64>,
+    /// Blocks that were left out since the last wait for a sync.
+    redacted: u64,
 }
 
 type Result<T, E = ReceiveError> = std::result::Result<T, E>;
@@ -154,6 +174,10 @@ impl Applier<'_> {
 
     /// A transaction, and how far the receive has come with it.
     pub(super) fn begin(&self, reservation: Reservation<'_>) -> Result<Tx> {
+        let begun = self.begun.replace(self.begun.get().wrapping_add(1));
+        if begun.is_multiple_of(WANTED_STRIDE) {
+            (self.wanted)().map_err(stream::StreamError::Io)?;
+        }
         Ok(Tx::assign(
             self.engine,
             &Reservation {
@@ -328,7 +352,13 @@ impl Applier<'_> {
                 ..Reservation::default()
             })?;
             object.redact(&tx, first, piece)?;
+            drop(tx);
             first += piece;
+            self.redacted += piece;
+            if self.redacted >= REDACTED_UNSYNCED_MAX {
+                self.wait_synced()?;
+                self.redacted = 0;
+            }
         }
         Ok(())
     }

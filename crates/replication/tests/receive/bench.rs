@@ -89,7 +89,13 @@ impl Bench {
                 None => dsl.run(head.begin(&place))?,
             };
             let engine = self.pool().engine().unwrap();
-            let applied = apply(&mut incoming, &receiving, engine, head.substream(&place));
+            let applied = apply(
+                &mut incoming,
+                &receiving,
+                engine,
+                head.substream(&place),
+                &|| Ok(()),
+            );
             if let Err(error) = applied {
                 receiving.end_sealed();
                 if !resumable {

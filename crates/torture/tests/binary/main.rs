@@ -36,6 +36,7 @@ mod progress;
 mod projects;
 mod raw_streams;
 mod receiving;
+mod redacting;
 mod redaction;
 mod register;
 mod removals;

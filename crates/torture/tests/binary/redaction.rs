@@ -2,10 +2,15 @@
 //! received, and comes with what is sent later.
 
 use crate::receiving::{assert_same, noise, piped, refused};
-use crate::session::Session;
+use crate::session::{Session, path};
+use base::ByteOrder;
+use format::stream::BeginRecord;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use stream::{Change, Record, StreamError};
 
 /// Two pools; `one/a@1` has files of which clones changed some.
 fn two_pools() -> Option<Session> {
@@ -175,4 +180,85 @@ fn more_snapshots_than_a_list_can_name_are_refused() {
     session.import("one", &[]);
     session.ok(&["zfs", "destroy", "one#many"]);
     session.export_clean("one");
+}
+
+/// Has ranges that are left out go on for as long as a receiver takes them.
+struct Endless;
+
+impl Change for Endless {
+    fn head(&mut self, _begin: &mut BeginRecord, _order: ByteOrder) -> Result<(), StreamError> {
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        record: &mut Record,
+        _payload: &mut Vec<u8>,
+        _position: u64,
+    ) -> Result<bool, StreamError> {
+        if let Record::Redact(redact) = record
+            && redact.length >= 131_072
+        {
+            redact.length = 131_072 << 31;
+        }
+        Ok(true)
+    }
+}
+
+/// Receives a stream whose first range takes hours.
+fn receive_endless(session: &Session, options: &str) -> Child {
+    let sent = session.shell("$0 zfs send --redact book one/a@1", &[]);
+    assert!(sent.status.success());
+    let mut forged = Vec::new();
+    stream::convert(&sent.stdout[..], &mut forged, &mut Endless).expect("a stream");
+    let file = session.images().with_file_name("endless");
+    fs::write(&file, forged).expect("written");
+    let mut command = session.shell_command(&format!("exec $0 zfs receive {options} two/a < $1"));
+    command.arg(path(&file)).stderr(Stdio::piped());
+    let child = command.spawn().expect("sh runs");
+    std::thread::sleep(Duration::from_millis(500));
+    child
+}
+
+#[test]
+fn a_range_without_end_is_stopped_like_any_stream() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    redact(&session);
+    let mut child = receive_endless(&session, "-s");
+    let refused = session.refused(&["zfs", "receive", "-A", "two/a"]);
+    assert!(refused.contains("busy"), "{refused}");
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+    let begun = Instant::now();
+    // What came is there to go on with, or to be given up.
+    while !session
+        .run(&["zfs", "receive", "-A", "two/a"])
+        .status
+        .success()
+    {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for (options, left) in [("-s", "two\ntwo/a\n"), ("", "two\n")] {
+        let child = receive_endless(&session, options);
+        let begun = Instant::now();
+        session.ok(&["zpool", "export", "-f", "two"]);
+        assert!(begun.elapsed() < Duration::from_secs(20), "it went on");
+        let output = child.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("the pool is about to be closed"), "{told}");
+        session.import("two", &[]);
+        assert_eq!(
+            session.ok(&["zfs", "list", "-Hr", "-o", "name", "two"]),
+            left
+        );
+        if !options.is_empty() {
+            let token = value(&session, "two/a", "receive_resume_token");
+            piped(&session, &format!("-t {token}"), "-s two/a");
+            session.ok(&["zfs", "destroy", "-r", "two/a"]);
+        }
+    }
+    session.export_clean("two");
 }

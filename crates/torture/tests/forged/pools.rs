@@ -272,7 +272,14 @@ fn receive_in_part(test_pool: &TestPool) {
     };
     let receiving = pool.dsl().run(head.begin(&place)).unwrap();
     let engine = pool.engine().unwrap();
-    apply(&mut incoming, &receiving, engine, head.substream(&place)).unwrap_err();
+    apply(
+        &mut incoming,
+        &receiving,
+        engine,
+        head.substream(&place),
+        &|| Ok(()),
+    )
+    .unwrap_err();
 }
 
 /// A RAID-Z with a device that missed something, a log device, a device for metadata, a spare, and encrypted datasets.

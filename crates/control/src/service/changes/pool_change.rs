@@ -55,6 +55,9 @@ pub(super) enum Turn {
     Alone,
     /// It only waits: others may change the pool, or stop what it waits for, meanwhile.
     Beside,
+    /// It takes turns by itself, and goes beside others between them. It ends when its client goes, or when the pool
+    /// is closed by force; until then nobody closes the pool. What it is, as whoever tries is told.
+    InSteps(&'static str),
 }
 
 /// When a change's command line goes into the pool's history.

@@ -1,28 +1,102 @@
-//! Making bookmarks with redaction lists.
+//! Making bookmarks with redaction lists. That takes its turn with other changes when it begins, and goes beside them
+//! from then on: what it reads is held.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use admin::changes::Redact;
 use admin::{Failure, FailureKind};
 use base::ObjectId;
-use dsl::tasks::{BeginRedaction, ExtendRedaction};
+use base::lock::{LockClass, Mutex, rank};
+use dsl::tasks::{AbortRedaction, BeginRedaction, ExtendRedaction, GrowingList};
 use dsl::{Actor, Dataset, DslError};
-use replication::FindError;
+use format::redaction::RedactedRange;
+use replication::{FindError, Taker};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::refusal::{reason, refused, unreadable};
+use crate::service::refusal::{reason, refused};
 use crate::service::reporter::Reporter;
 
 const VERB: &str = "redact";
 
-/// Why a list is not made.
-struct Refused(Failure);
+/// Lists that are being made, by their objects. Held with nothing beside it.
+static GROWING: LockClass = LockClass::new("control.redactions", rank::FRONT_END + 42);
 
-impl From<FindError> for Refused {
+/// The redaction lists that somebody is making.
+pub(in crate::service) struct Redactions(Mutex<BTreeSet<ObjectId>>);
+
+impl Redactions {
+    pub(in crate::service) fn new() -> Self {
+        Self(Mutex::new(&GROWING, BTreeSet::new()))
+    }
+
+    /// Notes a list until what is returned goes; nothing if somebody else is making it.
+    fn enter(&self, list: ObjectId) -> Option<Making<'_>> {
+        let is_new = self.0.lock().insert(list);
+        is_new.then_some(Making { all: self, list })
+    }
+}
+
+/// A list that nobody else makes meanwhile.
+struct Making<'a> {
+    all: &'a Redactions,
+    list: ObjectId,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(&self.list);
+    }
+}
+
+/// Why a list is not made.
+enum Unmade {
+    /// Nobody wants it any more.
+    Stopped(String),
+    /// Somebody destroyed its bookmark.
+    Gone,
+    /// What is there stays, to be gone on with.
+    Failed(FailureKind, String),
+}
+
+impl From<FindError> for Unmade {
     fn from(error: FindError) -> Self {
-        Self(Failure::new(FailureKind::Medium, error.to_string()))
+        Self::Failed(FailureKind::Medium, error.to_string())
+    }
+}
+
+/// A list and who wants it.
+struct Work<'a, 'r> {
+    change: &'a Redact,
+    service: &'a Service,
+    reporter: &'a Reporter<'r>,
+    list: GrowingList,
+}
+
+impl Taker<Unmade> for Work<'_, '_> {
+    fn take(&mut self, ranges: Vec<RedactedRange>, reached: (ObjectId, u64)) -> Result<(), Unmade> {
+        self.go_on()?;
+        let task = ExtendRedaction {
+            list: self.list.clone(),
+            ranges,
+            reached,
+        };
+        self.list = self.service.dsl.run(task).map_err(|error| {
+            if let DslError::NotFound { .. } = error {
+                Unmade::Gone
+            } else {
+                let (kind, text) = reason(&error);
+                Unmade::Failed(kind, text)
+            }
+        })?;
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<(), Unmade> {
+        let wanted = self.reporter.check();
+        wanted.map_err(|ended| Unmade::Stopped(ended.to_string()))
     }
 }
 
@@ -37,14 +111,15 @@ impl PoolChange for Redact {
     }
 
     fn turn(&self) -> Turn {
-        Turn::Alone
+        Turn::InSteps("a redaction bookmark is being made")
     }
 
     fn recorded(&self) -> Recorded {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let turn = service.turn_of(self, reporter)?;
         let snapshot = open(service, &self.source)?;
         let others: Result<Vec<_>, _> = self.by.iter().map(|name| open(service, name)).collect();
         let others = others?;
@@ -54,34 +129,50 @@ impl PoolChange for Redact {
             .chain([&snapshot])
             .map(Dataset::hold_long)
             .collect();
-        let task = BeginRedaction {
+        let begun = service.dsl.run(BeginRedaction {
             name: self.name.clone(),
             source: self.source.clone(),
             by: self.by.clone(),
+        });
+        let list = begun.map_err(|error| refused_as(self, &error))?;
+        let Some(_making) = service.redactions.enter(list.id()) else {
+            let text = "the bookmark is being made by another command";
+            return Err(Failure::cannot(FailureKind::Busy, VERB, &self.source, text));
         };
-        let mut from = service
-            .dsl
-            .run(task)
-            .map_err(|error| refused_as(self, &error))?;
-        let guid = snapshot.guid().map_err(unreadable)?;
-        let begun = from;
-        let mut take = |ranges, reached: (ObjectId, u64)| {
-            let task = ExtendRedaction {
-                name: self.name.clone(),
-                guid,
-                from,
-                ranges,
-                reached,
-            };
-            from = reached;
-            let done = service.dsl.run(task);
-            done.map_err(|error| Refused(refused_as(self, &error)))
+        drop(turn);
+        let reached = list.reached();
+        let mut work = Work {
+            change: self,
+            service,
+            reporter,
+            list,
         };
-        let done = replication::redact(&service.pool, &snapshot, &others, begun, &mut take);
-        done.map_err(|Refused(failure)| {
-            Failure::cannot(failure.kind, VERB, &self.source, failure.message)
-                .advise("the list is not complete: the same command goes on with it")
-        })
+        let done = replication::redact(&service.pool, &snapshot, &others, reached, &mut work);
+        done.map_err(|unmade| work.ended_early(unmade))
+    }
+}
+
+impl Work<'_, '_> {
+    /// A list that nobody waits for goes, others stay to be gone on with; what to say of it.
+    fn ended_early(self, unmade: Unmade) -> Failure {
+        let cannot = |kind, text| Failure::cannot(kind, VERB, &self.change.source, text);
+        const STAYS: &str = "the list is not complete: the same command goes on with it";
+        match unmade {
+            Unmade::Stopped(why) => {
+                let abort = AbortRedaction { list: self.list };
+                match self.service.dsl.run(abort) {
+                    Ok(()) | Err(DslError::NotFound { .. }) => cannot(FailureKind::Busy, why),
+                    Err(error) => cannot(FailureKind::Busy, why)
+                        .because(error.to_string())
+                        .advise(STAYS),
+                }
+            }
+            Unmade::Gone => {
+                let text = "its bookmark was destroyed meanwhile".to_owned();
+                cannot(FailureKind::Missing, text)
+            }
+            Unmade::Failed(kind, text) => cannot(kind, text).advise(STAYS),
+        }
     }
 }
 

@@ -199,13 +199,16 @@ fn of_bookmarks() -> Vec<Case> {
             }),
             r##"{"Bookmark":{"source":"p@s","name":"p#b"}}"##,
         ),
-        alone(
+        (
             Change::Redact(Redact {
                 source: text("p@s"),
                 name: text("p#b"),
                 by: vec![text("p/c@s")],
             }),
             r##"{"Redact":{"source":"p@s","name":"p#b","by":["p/c@s"]}}"##,
+            REFUSED,
+            Turn::InSteps("a redaction bookmark is being made"),
+            Recorded::After,
         ),
     ]
 }

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use admin::{Caller, Failure, FailureKind, ReceiveRequest, name};
 use base::Guid;
@@ -14,7 +13,7 @@ use base::lock::MutexGuard;
 use dsl::{Actor, Dataset};
 use replication::receive::{Head, Incoming, Piece, Place, ReceiveError};
 use stream::{Part, Record, StreamError};
-use sys::PassedDescriptor;
+use sys::{Client, PassedDescriptor};
 
 use crate::service::Service;
 use crate::service::delegation::{actor_of, denied};
@@ -35,15 +34,13 @@ use package::Package;
 use properties::{Wanted, types_of};
 use single::{Step, skip};
 
-/// How often it is looked whether it is a receive's turn.
-const TURN_PAUSE: Duration = Duration::from_millis(2);
-
 /// A receive under way.
 struct Receiving<'a, 'r> {
     service: &'a Service,
     request: &'a ReceiveRequest,
     actor: Actor,
     stop: Arc<AtomicBool>,
+    client: Client,
     reporter: &'a mut Reporter<'r>,
     /// File systems that are new, parents first.
     made: Vec<Arc<Dataset>>,
@@ -69,12 +66,15 @@ impl Service {
         }
         self.refuse_suspended("receive", &request.target)?;
         let stop = data.stop();
+        let client = data.client().try_clone();
+        let client = client.map_err(|error| Context::Any.broken(&StreamError::Io(error).into()))?;
         let incoming = Incoming::start(data).map_err(|error| Context::Any.broken(&error))?;
         let mut receiving = Receiving {
             service: self,
             request,
             actor: actor_of(caller),
             stop,
+            client,
             reporter,
             made: Vec::new(),
         };
@@ -282,17 +282,13 @@ fn turn<'a>(
     stop: &AtomicBool,
     actor: &Actor,
 ) -> Result<MutexGuard<'a, ()>, Failure> {
-    loop {
+    service.turn_while(actor, &mut || {
         if stop.load(Ordering::Acquire) {
             let text = "the pool is about to be closed";
             return Err(Context::Any.failure(FailureKind::Busy, text));
         }
-        if let Some(turn) = service.changes.try_lock() {
-            *service.acting.lock() = actor.clone();
-            return Ok(turn);
-        }
-        std::thread::sleep(TURN_PAUSE);
-    }
+        Ok(())
+    })
 }
 
 /// What a BEGIN says.

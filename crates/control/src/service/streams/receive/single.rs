@@ -274,7 +274,9 @@ impl Receiving<'_, '_> {
                 .failure(FailureKind::ReadOnly, "pool is read-only"));
         };
         let substream = step.head.substream(&step.place);
-        match apply(incoming, receiving, engine, substream) {
+        match apply(incoming, receiving, engine, substream, &|| {
+            self.client.check()
+        }) {
             Ok(applied) => Ok(applied.position),
             Err(_) if self.stop.load(Ordering::Acquire) => {
                 let text = "the pool is about to be closed";
