@@ -29,6 +29,7 @@ mod pool_facts;
 mod property_checks;
 mod property_source;
 mod recorder;
+mod redactions;
 pub(crate) mod refusal;
 mod register;
 mod reporter;
@@ -107,7 +108,7 @@ pub struct Service {
     opened_ns: u64,
     /// What is sent and received.
     streams: streams::Streams,
-    redactions: changes::Redactions,
+    redactions: redactions::Redactions,
     _recorder: Arc<Recorder>,
 }
 
@@ -147,7 +148,7 @@ impl Service {
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
             streams: streams::Streams::new(),
-            redactions: changes::Redactions::new(),
+            redactions: redactions::Redactions::new(),
             _recorder: Recorder::start(),
         })
     }

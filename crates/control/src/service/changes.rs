@@ -47,8 +47,6 @@ use super::delegation::actor_of;
 use super::reporter::Reporter;
 use pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 
-pub(super) use redact::Redactions;
-
 /// The change as the service sees it: the only place that tells them apart.
 fn as_pool_change(change: &Change) -> &dyn PoolChange {
     match change {

@@ -129,7 +129,8 @@ impl Drop for Running<'_> {
 }
 
 impl Service {
-    /// Waits for the turn to change the pool on somebody's behalf, as long as `wanted` says that there is anything to do.
+    /// Waits for the turn to change the pool on somebody's behalf, as long as `wanted` says that there is anything to
+    /// do.
     pub(super) fn turn_while<E>(
         &self,
         actor: &Actor,

@@ -67,8 +67,8 @@ pub type Wanted<'a> = &'a dyn Fn() -> io::Result<()>;
 /// whether the stream is still wanted.
 ///
 /// # Errors
-/// The stream is cut, damaged or not as a sender makes it; what it says cannot be written; or it is not wanted any more.
-/// What was written until then is there.
+/// The stream is cut, damaged or not as a sender makes it; what it says cannot be written; or it is not wanted any
+/// more. What was written until then is there.
 pub fn apply(
     incoming: &mut Incoming,
     receiving: &Arc<Dataset>,

@@ -1,5 +1,5 @@
-//! `zfs redact` under way: other changes go on beside it, what it reads stays, and who stops it finds nothing of it; one
-//! whose daemon was killed is gone on with.
+//! `zfs redact` under way: other changes go on beside it, what it reads stays, and who stops it finds nothing of it;
+//! one whose daemon was killed is gone on with.
 
 use super::lifecycle::kill_server;
 use super::session::Session;

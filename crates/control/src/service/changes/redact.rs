@@ -1,13 +1,11 @@
 //! Making bookmarks with redaction lists. That takes its turn with other changes when it begins, and goes beside them
 //! from then on: what it reads is held.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use admin::changes::Redact;
 use admin::{Failure, FailureKind};
 use base::ObjectId;
-use base::lock::{LockClass, Mutex, rank};
 use dsl::tasks::{AbortRedaction, BeginRedaction, ExtendRedaction, GrowingList};
 use dsl::{Actor, Dataset, DslError};
 use format::redaction::RedactedRange;
@@ -20,36 +18,6 @@ use crate::service::refusal::{reason, refused};
 use crate::service::reporter::Reporter;
 
 const VERB: &str = "redact";
-
-/// Lists that are being made, by their objects. Held with nothing beside it.
-static GROWING: LockClass = LockClass::new("control.redactions", rank::FRONT_END + 42);
-
-/// The redaction lists that somebody is making.
-pub(in crate::service) struct Redactions(Mutex<BTreeSet<ObjectId>>);
-
-impl Redactions {
-    pub(in crate::service) fn new() -> Self {
-        Self(Mutex::new(&GROWING, BTreeSet::new()))
-    }
-
-    /// Notes a list until what is returned goes; nothing if somebody else is making it.
-    fn enter(&self, list: ObjectId) -> Option<Making<'_>> {
-        let is_new = self.0.lock().insert(list);
-        is_new.then_some(Making { all: self, list })
-    }
-}
-
-/// A list that nobody else makes meanwhile.
-struct Making<'a> {
-    all: &'a Redactions,
-    list: ObjectId,
-}
-
-impl Drop for Making<'_> {
-    fn drop(&mut self) {
-        self.all.0.lock().remove(&self.list);
-    }
-}
 
 /// Why a list is not made.
 enum Unmade {
