@@ -6,10 +6,15 @@ use std::sync::Arc;
 /// Bytes of a chunk.
 const CHUNK: usize = 16 << 10;
 
+/// Chunks of a region: a copy is made of those alone that are near what is written.
+const REGION: u64 = 64;
+
+type Region = BTreeMap<u64, Arc<[u8]>>;
+
 /// A disk's content. Clones are cheap.
 #[derive(Clone, Default)]
 pub struct SparseImage {
-    chunks: BTreeMap<u64, Arc<[u8]>>,
+    regions: BTreeMap<u64, Arc<Region>>,
 }
 
 impl SparseImage {
@@ -17,15 +22,28 @@ impl SparseImage {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            chunks: BTreeMap::new(),
+            regions: BTreeMap::new(),
         }
+    }
+
+    fn chunk(&self, chunk: u64) -> Option<&Arc<[u8]>> {
+        self.regions.get(&(chunk / REGION))?.get(&chunk)
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = (&u64, &Arc<[u8]>)> {
+        self.regions.values().flat_map(|region| region.iter())
+    }
+
+    /// The region of a chunk, for this image alone.
+    fn region(&mut self, chunk: u64) -> &mut Region {
+        Arc::make_mut(self.regions.entry(chunk / REGION).or_default())
     }
 
     /// Fills `bytes` from `offset` on.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) {
         for_chunks(offset, bytes.len(), |chunk, within, range| {
             let target = &mut bytes[range];
-            match self.chunks.get(&chunk) {
+            match self.chunk(chunk) {
                 Some(source) => target.copy_from_slice(&source[within..within + target.len()]),
                 None => target.fill(0),
             }
@@ -36,7 +54,7 @@ impl SparseImage {
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         for_chunks(offset, bytes.len(), |chunk, within, range| {
             let source = &bytes[range];
-            let entry = self.chunks.entry(chunk);
+            let entry = self.region(chunk).entry(chunk);
             let target = entry.or_insert_with(|| Arc::from(vec![0; CHUNK]));
             Arc::make_mut(target)[within..within + source.len()].copy_from_slice(source);
         });
@@ -45,9 +63,12 @@ impl SparseImage {
     /// Makes `len` bytes at `offset` zero.
     pub fn clear(&mut self, offset: u64, len: u64) {
         for_chunks(offset, len as usize, |chunk, within, range| {
+            if self.chunk(chunk).is_none() {
+                return;
+            }
             if range.len() == CHUNK {
-                self.chunks.remove(&chunk);
-            } else if let Some(target) = self.chunks.get_mut(&chunk) {
+                self.region(chunk).remove(&chunk);
+            } else if let Some(target) = self.region(chunk).get_mut(&chunk) {
                 Arc::make_mut(target)[within..within + range.len()].fill(0);
             }
         });
@@ -58,9 +79,9 @@ impl SparseImage {
         let whole: Arc<[u8]> = Arc::from(vec![byte; CHUNK]);
         for_chunks(offset, len as usize, |chunk, within, range| {
             if range.len() == CHUNK {
-                self.chunks.insert(chunk, Arc::clone(&whole));
+                self.region(chunk).insert(chunk, Arc::clone(&whole));
             } else {
-                let entry = self.chunks.entry(chunk);
+                let entry = self.region(chunk).entry(chunk);
                 let target = entry.or_insert_with(|| Arc::from(vec![0; CHUNK]));
                 Arc::make_mut(target)[within..within + range.len()].fill(byte);
             }
@@ -69,15 +90,14 @@ impl SparseImage {
 
     /// Every stretch that may hold something other than zeros, by rising offset.
     pub fn stretches(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.chunks
-            .iter()
+        self.chunks()
             .map(|(chunk, bytes)| (chunk * CHUNK as u64, &bytes[..]))
     }
 
     /// Bytes of memory that the content takes if no copy shares it.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.chunks.len() * CHUNK
+        self.chunks().count() * CHUNK
     }
 
     /// A number that is equal for equal contents.
@@ -103,8 +123,8 @@ impl PartialEq for SparseImage {
     fn eq(&self, other: &Self) -> bool {
         let zero: &[u8] = &[0; CHUNK];
         let covers = |a: &Self, b: &Self| {
-            a.chunks.iter().all(|(chunk, bytes)| {
-                b.chunks.get(chunk).map_or(zero, |other| &other[..]) == &bytes[..]
+            a.chunks().all(|(chunk, bytes)| {
+                b.chunk(*chunk).map_or(zero, |other| &other[..]) == &bytes[..]
             })
         };
         covers(self, other) && covers(other, self)
