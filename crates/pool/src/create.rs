@@ -240,7 +240,7 @@ impl Pool {
             writer.ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
         let group = WriteGroup::new(Txg::INITIAL);
         writer.syncer.sync_txg(Txg::INITIAL, &group)?;
-        let pool = whole.pool(altroot, None);
+        let pool = whole.pool(altroot, None, None);
         pool.services.events.system("pool_create", Vec::new());
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());

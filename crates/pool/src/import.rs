@@ -185,7 +185,8 @@ fn open(
             .history
             .internal_next("checkpoint rewind", &text, first, now_s);
     }
-    start(pool.pool(options.altroot.clone(), rewound), options)
+    let pool = pool.pool(options.altroot.clone(), rewound, options.between.clone());
+    start(pool, options)
 }
 
 /// From the loaded object set to the datasets.

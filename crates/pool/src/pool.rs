@@ -45,6 +45,7 @@ use crate::sync::syncer::Syncer;
 use crate::trim::control::Trim;
 use crate::trim::kind::Kind;
 use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::devices::Between;
 use crate::vdevs::diagnosis::Diagnosis;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
@@ -61,6 +62,8 @@ pub struct Pool {
     pub(crate) state: Mutex<State>,
     /// What was lost when the pool was opened at an earlier txg.
     pub(crate) rewound: Option<Rewound>,
+    /// What is put in front of each device that is opened.
+    pub(crate) between: Option<Between>,
 }
 
 /// What a pool that is open for writing has besides.

@@ -31,6 +31,7 @@ use crate::sync::tasks::SyncTask;
 use crate::trim::control::Trim;
 use crate::tunables;
 use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::devices::Between;
 use crate::vdevs::diagnosis::Diagnosis;
 use crate::vdevs::dtl::MissedTxgs;
 
@@ -225,7 +226,12 @@ impl WithDatasets {
 
 impl Whole {
     /// The pool; nothing writes it yet.
-    pub(crate) fn pool(self, altroot: Option<PathBuf>, rewound: Option<Rewound>) -> Arc<Pool> {
+    pub(crate) fn pool(
+        self,
+        altroot: Option<PathBuf>,
+        rewound: Option<Rewound>,
+        between: Option<Between>,
+    ) -> Arc<Pool> {
         let datasets = self.datasets;
         Arc::new(Pool {
             vdevs: datasets.vdevs,
@@ -237,6 +243,7 @@ impl Whole {
             altroot,
             state: Pool::new_state(),
             rewound,
+            between,
         })
     }
 }

@@ -221,6 +221,23 @@ impl Pool {
         }
     }
 
+    /// A device with what is put in front of it.
+    fn behind(&self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+        match &self.between {
+            Some(between) => between(device),
+            None => device,
+        }
+    }
+
+    /// Opens a device that the pool gets.
+    fn open_behind(&self, new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
+        let (path, device) = open_device(new, force)?;
+        Ok(match new {
+            NewDevice::Path(_) => (path, self.behind(device)),
+            NewDevice::Open(..) => (path, device),
+        })
+    }
+
     fn prepare_attachment(
         &self,
         target: Guid,
@@ -246,8 +263,9 @@ impl Pool {
         let old = self.vdevs.top(top.id())?;
         let old = old.leaves().iter().find(|leaf| leaf.guid() == target);
         let old = old.ok_or(PoolError::NoSuchVdev { guid: target })?;
-        let (path, device) =
-            open_device(new, options.force || spare.is_some()).map_err(|error| {
+        let (path, device) = self
+            .open_behind(new, options.force || spare.is_some())
+            .map_err(|error| {
                 if let PoolError::TooSmall { .. } = error {
                     return PoolError::refused(TOO_SMALL);
                 }
@@ -315,7 +333,8 @@ impl Pool {
         let Ok(device) = FileDevice::open(&path, Access::ReadWrite) else {
             return cannot(VdevAux::OpenFailed);
         };
-        let Some(found) = discover::labelled(&path, &device) else {
+        let device = self.behind(Arc::new(device));
+        let Some(found) = discover::labelled(&path, device.as_ref()) else {
             return cannot(VdevAux::BadLabel);
         };
         let pool = discover::newest(&found.labels).and_then(|label| label.u64(keys::POOL_GUID));
@@ -325,7 +344,7 @@ impl Pool {
         if found.guid != leaf.guid() || pool != Some(self.config().guid().0) || newest > last {
             return cannot(VdevAux::CorruptData);
         }
-        let condition = vdev::examine(&device, asize_min, ashift);
+        let condition = vdev::examine(device.as_ref(), asize_min, ashift);
         if condition == Condition::HEALTHY {
             let mut missing = leaf.missing();
             let open = writer.engine.open_txg();
@@ -333,7 +352,7 @@ impl Pool {
                 missing.add(first, count);
             }
             leaf.set_missing(missing);
-            leaf.reopen(Some(Arc::new(device)));
+            leaf.reopen(Some(device));
         }
         condition
     }
