@@ -59,6 +59,7 @@ pub use mos::features::{FeatureState, Features};
 pub use mos::history::{Actor, History};
 pub use pool::status::{PoolStatus, VdevRole, VdevStatus};
 pub use pool::{Pool, Rewound};
+pub use removal::RemovalsBarred;
 pub use scan::phys::ScanPhys;
 pub use trim::control::{LeafTrim, TrimState};
 pub use trim::requests::TrimRefusal;

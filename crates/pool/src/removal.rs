@@ -88,10 +88,29 @@ struct State {
     is_paused: bool,
     /// One ended with the txg that syncs.
     has_ended: bool,
+    /// How many write over blocks where they lie: none may begin meanwhile.
+    barred: usize,
 }
 
 /// What is done when the removal of a vdev has ended, by the thread that syncs.
 type WhenEnded = Arc<dyn Fn(VdevId) + Send + Sync>;
+
+/// While it lasts no removal begins.
+pub struct RemovalsBarred(Arc<Evacuation>);
+
+impl RemovalsBarred {
+    fn new(removal: &Arc<Evacuation>) -> Self {
+        removal.state.lock().barred += 1;
+        Self(Arc::clone(removal))
+    }
+}
+
+impl Drop for RemovalsBarred {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.barred = state.barred.saturating_sub(1);
+    }
+}
 
 /// The removal of a data vdev, one at a time.
 pub(crate) struct Evacuation {
@@ -157,6 +176,11 @@ impl Evacuation {
             .running
             .as_ref()
             .map(|running| running.vdev)
+    }
+
+    /// Whether none may begin.
+    fn is_barred(&self) -> bool {
+        self.state.lock().barred > 0
     }
 
     fn change(&self, pass: &FirstPass<'_>, request: Request) -> Result<()> {

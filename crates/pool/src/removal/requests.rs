@@ -8,7 +8,7 @@ use format::config::keys;
 use format::features;
 use space::{ClassKind, VdevSpace};
 
-use super::{Evacuation, Request, WhenEnded};
+use super::{Evacuation, RemovalsBarred, Request, WhenEnded};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::pool::{Pool, Writer};
@@ -41,12 +41,15 @@ impl Pool {
     /// # Errors
     /// There is none of that guid; it cannot be removed, as it, or another, has parity or other sectors, lacks data, or
     /// is needed for the room that it has; another one is being removed; there is a checkpoint; a log waits for its
-    /// replay.
+    /// replay; blocks are being healed.
     pub fn remove_vdev(&self, guid: Guid) -> Result<()> {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
         self.check_no_checkpoint()?;
+        if writer.removal.is_barred() {
+            return Err(PoolError::Busy);
+        }
         let (id, space) = self.removable(writer, guid)?;
         space.set_allocatable(false);
         let begun = self.begin_removal(writer, id);
@@ -89,6 +92,20 @@ impl Pool {
         writer.removal.want(Request::Cancel);
         writer.engine.wait_synced(None)?;
         writer.removal.outcome()
+    }
+
+    /// Has no removal begin while blocks are written over where they lie: of what is copied already, the copy would
+    /// stay as it was.
+    ///
+    /// # Errors
+    /// One is under way.
+    pub fn bar_removals(&self) -> Result<RemovalsBarred> {
+        let writer = self.writer()?;
+        let _one = writer.vdev_changes.alone();
+        match writer.removal.vdev() {
+            Some(_) => Err(PoolError::Busy),
+            None => Ok(RemovalsBarred::new(&writer.removal)),
+        }
     }
 
     /// Whether a vdev is being removed.

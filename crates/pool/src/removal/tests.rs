@@ -90,6 +90,29 @@ fn in_steps(bytes: u64) -> std::sync::MutexGuard<'static, ()> {
 }
 
 #[test]
+fn no_removal_begins_while_blocks_are_healed_and_nothing_is_healed_beside_one() {
+    let _alone = in_steps(512);
+    let (bench, pool) = Bench::new(3, false);
+    let mut churn = Churn::new(&pool, 5);
+    churn.run(&pool, 3);
+    let barred = [pool.bar_removals().unwrap(), pool.bar_removals().unwrap()];
+    let refused = pool.remove_vdev(guid_of(&pool, 1));
+    assert!(matches!(refused, Err(PoolError::Busy)), "{refused:?}");
+    let [first, second] = barred;
+    drop(first);
+    assert!(pool.remove_vdev(guid_of(&pool, 1)).is_err());
+    drop(second);
+    pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+    let refused = pool.bar_removals().map(drop);
+    assert!(matches!(refused, Err(PoolError::Busy)), "{refused:?}");
+    REMOVAL_BYTES.set(256 << 10);
+    pool.wait_removal().unwrap();
+    drop(pool.bar_removals().unwrap());
+    churn.check(&pool);
+    bench.close(pool);
+}
+
+#[test]
 fn a_device_is_removed_while_its_blocks_come_and_go() {
     let _alone = in_steps(512);
     let (bench, pool) = Bench::new(3, false);

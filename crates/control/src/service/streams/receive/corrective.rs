@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use admin::{Failure, FailureKind, human_bytes};
 use base::clock::monotonic_ns;
 use dsl::Dataset;
+use pool::PoolError;
 use replication::receive::{Head, Healed, Incoming, heal};
 
 use super::Receiving;
 use super::failures::Context;
 use super::single::skip;
-use crate::service::refusal::unreadable;
+use crate::service::refusal::{kind_of, unreadable};
 
 /// What is said if some block cannot be made whole.
 const NOT_RECONSTRUCTED: &str =
@@ -38,14 +39,20 @@ impl Receiving<'_, '_> {
             return skip(incoming, Context::Any);
         }
         // What was copied already is not looked for where it is written.
-        if self.service.pool.is_removing() {
-            let text = "a device is being removed";
-            return Err(Context::Any.failure(FailureKind::Busy, text));
-        }
+        let barred = match self.service.pool.bar_removals() {
+            Ok(barred) => barred,
+            Err(PoolError::Busy) => {
+                let text = "a device is being removed";
+                return Err(Context::Any.failure(FailureKind::Busy, text));
+            }
+            Err(error) => {
+                return Err(Context::Any.failure(kind_of(&error), error.to_string()));
+            }
+        };
         let began = monotonic_ns();
         let is_sealed = head.sealed.is_some();
         let done = heal(incoming, &snapshot, &self.service.pool, is_sealed);
-        drop(hold);
+        drop((hold, barred));
         let healed = done.map_err(|error| {
             if self.stop.load(Ordering::Acquire) {
                 return Context::Any.failure(FailureKind::Busy, "the pool is about to be closed");
