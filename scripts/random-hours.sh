@@ -30,6 +30,9 @@ exact         exact         --exact:crash_points                      10
 faults        faults        what_was_accepted                         8
 redundancy    redundancy    --ignored:many_redundant_pools            0
 comings       redundancy    --ignored:many_devices_come_and_go        0
+disks         disk_histories --ignored:many_disk_histories             0
+expansions    expansion     --ignored:many_expansions                 0
+removals      removals      --ignored:many_removals                   0
 trims         trims         crash_points_beside_trims                 1
 references    references    --ignored:random_histories_of_copies      0
 full          full          --ignored:every_shape                     1

@@ -4,7 +4,7 @@
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::pool_model::real::populate;
-use millpond_torture::random::{Random, seed};
+use millpond_torture::random::{Random, asked, seed};
 use millpond_torture::real::differences;
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables;
@@ -12,6 +12,7 @@ use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Selection};
 use sim::{SimulatedDisk, Timeline};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SIZE: u64 = 160 << 20;
 const DISKS: usize = 4;
@@ -139,6 +140,20 @@ fn explore(seed: u64, rounds: usize, points: usize) {
 #[test]
 fn crash_points_beside_removals() {
     explore(seed(1), 6, 6);
+}
+
+/// `MILLPOND_SECONDS` (60) of removals, from `MILLPOND_SEED` (9500) on.
+#[test]
+#[ignore = "torture: removals one after the other"]
+fn many_removals() {
+    let time = Duration::from_secs(asked("MILLPOND_SECONDS").unwrap_or(60));
+    let (begun, first) = (Instant::now(), seed(9500));
+    let mut seed = first;
+    while begun.elapsed() < time {
+        explore(seed, 8, 8);
+        seed += 1;
+    }
+    println!("seeds {first} to {seed}: 0 differences");
 }
 
 mod sim_runs {

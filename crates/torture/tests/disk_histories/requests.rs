@@ -1,0 +1,269 @@
+//! Requests about devices: drawn, made, and judged by the rules.
+
+use crate::history::History;
+use crate::rules::Request;
+use crate::view::{Side, View, Whole, disk_of};
+use base::Guid;
+use millpond_torture::test_pool::TestPool;
+use pool::{AttachOptions, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
+use std::sync::Arc;
+use vdev::VdevState;
+
+/// So many disks a history has at most.
+const DISKS_MAX: usize = 40;
+
+impl History {
+    /// Makes a request, and looks whether what came of it is right.
+    pub(crate) fn request(&mut self, test_pool: &TestPool) {
+        let pool = &test_pool.pool;
+        let before = View::of(pool);
+        let Some(request) = self.draw(pool, &before) else {
+            return;
+        };
+        let first = self.disks.len();
+        let result = self.make(pool, &request);
+        let after = View::of(pool);
+        self.counts.requests += 1;
+        let text = result
+            .as_ref()
+            .map_or_else(ToString::to_string, |()| "done".to_owned());
+        println!("{request:?}: {text}");
+        let reasons = before.reasons(&request);
+        match &result {
+            Err(_) => {
+                self.counts.refused += 1;
+                let later = after.reasons(&request);
+                let mut all = reasons.sure.iter().chain(&reasons.possible);
+                let mut late = later.sure.iter().chain(&later.possible);
+                let is_one = |reason: &str| text.contains(reason);
+                assert!(
+                    all.any(|reason| is_one(reason)) || late.any(|reason| is_one(reason)),
+                    "{request:?}: {text}, and not for one of {reasons:?}; the pool: {before:#?}"
+                );
+                let new = first..self.disks.len();
+                assert!(
+                    new.clone().all(|disk| !after.is_part(disk)),
+                    "{request:?} was refused, and its device is part of the pool: {after:#?}"
+                );
+            }
+            Ok(()) => {
+                let later = after.reasons(&request);
+                let is_as_before = before.shape() == after.shape() || !later.sure.is_empty();
+                assert!(
+                    reasons.sure.is_empty() || !is_as_before,
+                    "{request:?} was done, although {:?}; the pool: {before:#?}",
+                    reasons.sure
+                );
+                self.follow(&request, first, &after);
+            }
+        }
+        assert_eq!(pool.suspended(), None, "{request:?}");
+    }
+
+    /// What must be so after a request.
+    fn follow(&mut self, request: &Request, new: usize, after: &View) {
+        match request {
+            Request::Attach(_) | Request::Replace(_) | Request::Expand(_) => {
+                assert!(after.is_part(new), "{request:?}: {after:#?}");
+            }
+            Request::Add(_, _, width) => {
+                let new = new..new + width;
+                assert!(
+                    new.clone().all(|disk| after.is_part(disk)),
+                    "{request:?}: {after:#?}"
+                );
+            }
+            Request::Detach(leaf) => {
+                assert_eq!(after.side(*leaf), None, "{request:?}: {after:#?}");
+            }
+            Request::Offline(leaf, how) if !how.faulted => {
+                // A spare may be in its place by now.
+                let state = after.side(*leaf).map(|side| side.state);
+                let is_out = state.is_none_or(|state| state == VdevState::Offline);
+                assert!(is_out, "{request:?}: {after:#?}");
+            }
+            Request::Remove(top) => {
+                let found = after.tops.iter().find(|one| one.guid == *top);
+                assert!(found.is_some(), "{request:?}: {after:#?}");
+            }
+            Request::RemoveLog(top) => {
+                let is_there = after.there().any(|one| one.guid == *top);
+                assert!(!is_there, "{request:?}: {after:#?}");
+            }
+            Request::TakeCheckpoint => self.checkpoint = Some(self.model.clone()),
+            Request::DiscardCheckpoint => self.checkpoint = None,
+            Request::Reguid => {
+                // One that went while nobody could reach it has the labels of what is another pool by now.
+                let is_used = |disk: &usize| {
+                    let path = self.disks[*disk].path();
+                    let mut spares = after.spares.iter();
+                    after.is_part(*disk) || spares.any(|spare| path.ends_with(&spare.path))
+                };
+                let left: Vec<usize> = (0..self.disks.len()).filter(|d| !is_used(d)).collect();
+                left.iter().for_each(|disk| self.disks[*disk].wipe());
+            }
+            _ => {}
+        }
+    }
+
+    fn draw(&mut self, pool: &Pool, view: &View) -> Option<Request> {
+        let sides: Vec<(Whole, Side)> = view
+            .sides()
+            .map(|(top, side)| (top.clone(), side.clone()))
+            .collect();
+        let (top, side) = self.random.pick(&sides).clone();
+        let leaf = side.guid;
+        let is_few = self.disks.len() < DISKS_MAX;
+        let some: Vec<Guid> = sides
+            .iter()
+            .filter(|_| self.random.one_in(2))
+            .map(|(_, side)| side.guid)
+            .collect();
+        let request = match self.random.below(30) {
+            0 | 1 if is_few => Request::Attach(leaf),
+            2 | 3 if is_few => Request::Replace(leaf),
+            4..8 => self.draw_loss(pool, &side)?,
+            8 | 9 => {
+                let away = sides.iter().find(|(_, side)| !side.is_writable);
+                Request::Online(away.map_or(leaf, |(_, side)| side.guid))
+            }
+            10 if is_few => self.draw_addition(),
+            11 if is_few => Request::AddSpare,
+            12..15 => Request::Remove(top.guid),
+            15 => Request::CancelRemoval,
+            16 => {
+                let mut logs = view.there().filter(|top| top.role == VdevRole::Log);
+                Request::RemoveLog(logs.next()?.guid)
+            }
+            17 => Request::RemoveSpare(view.spares.first()?.guid),
+            18 | 19 if is_few => {
+                let raidz: Vec<_> = view.there().filter(|top| top.kind == "raidz").collect();
+                if raidz.is_empty() {
+                    return None;
+                }
+                Request::Expand(self.random.pick(&raidz).guid)
+            }
+            20..29 => self.draw_work(leaf, some),
+            _ => {
+                let mut spares = view.spares.iter();
+                let spare = spares.find(|spare| !spare.is_used && spare.is_there);
+                match spare {
+                    Some(spare) => Request::Spare(leaf, disk_of(&spare.path)),
+                    None => Request::Reopen,
+                }
+            }
+        };
+        Some(request)
+    }
+
+    /// A device goes, as far as the pool can do without it.
+    fn draw_loss(&mut self, pool: &Pool, side: &Side) -> Option<Request> {
+        self.faulty.clear();
+        self.disks.iter().for_each(|disk| disk.heal());
+        if !self.may_lose(pool, side.disk) {
+            return None;
+        }
+        if self.random.one_in(2) {
+            return Some(Request::Detach(side.guid));
+        }
+        let faulted = self.random.one_in(4);
+        let temporary = self.random.one_in(2);
+        let how = OutOfUse { faulted, temporary };
+        Some(Request::Offline(side.guid, how))
+    }
+
+    /// What goes on beside everything else, and what concerns the pool as a whole.
+    fn draw_work(&mut self, leaf: Guid, some: Vec<Guid>) -> Request {
+        match self.random.below(12) {
+            0 | 1 => Request::Scrub,
+            2 => Request::PauseScrub,
+            3 => Request::StopScrub,
+            4 => Request::Resilver,
+            5 => Request::Trim(some),
+            6 => Request::CancelTrim(some),
+            // It writes all that is free.
+            7 if self.random.one_in(2) => Request::Initialize(vec![leaf]),
+            7 => Request::CancelInitializing(some),
+            8 => Request::TakeCheckpoint,
+            9 => Request::DiscardCheckpoint,
+            // The labels of one that is away would be those of another pool.
+            10 if self.troubled().is_empty() => Request::Reguid,
+            _ => Request::Clear,
+        }
+    }
+
+    fn draw_addition(&mut self) -> Request {
+        let role = *self.random.pick(&[
+            VdevRole::Data,
+            VdevRole::Data,
+            VdevRole::Special,
+            VdevRole::Log,
+        ]);
+        let parity =
+            (role == VdevRole::Data && self.random.one_in(3)).then(|| 1 + self.random.below(2));
+        let width = match parity {
+            Some(parity) => parity + 1 + self.random.below(2),
+            None => 1 + self.random.below(2),
+        };
+        Request::Add(role, parity, width)
+    }
+
+    fn make(&mut self, pool: &Arc<Pool>, request: &Request) -> Result<(), PoolError> {
+        let options = |replace| AttachOptions {
+            replace,
+            ..AttachOptions::default()
+        };
+        match request {
+            Request::Attach(leaf) => {
+                let device = self.new_device().1;
+                pool.attach_device(*leaf, &device, &options(false))
+            }
+            Request::Replace(leaf) => {
+                let device = self.new_device().1;
+                pool.attach_device(*leaf, &device, &options(true))
+            }
+            Request::Spare(leaf, disk) => {
+                let device = pool::NewDevice::Path(self.disks[*disk].path());
+                pool.attach_device(*leaf, &device, &options(true))
+            }
+            Request::Detach(leaf) => pool.detach_device(*leaf),
+            Request::Offline(leaf, how) => pool.take_out(*leaf, *how),
+            Request::Online(leaf) => pool.bring_online(*leaf).map(drop),
+            Request::Add(role, parity, width) => {
+                let vdev = self.new_vdev(*parity, *width);
+                pool.add_vdevs(&[(*role, vdev)], Some(self.ashift), false)
+            }
+            Request::AddSpare => {
+                let device = self.new_device().1;
+                pool.add_spares(&[device], false)
+            }
+            Request::Remove(top) => pool.remove_vdev(*top),
+            Request::CancelRemoval => pool.cancel_removal(),
+            Request::RemoveLog(top) => pool.remove_log(*top),
+            Request::RemoveSpare(guid) => pool.remove_spare(*guid),
+            Request::Expand(top) => {
+                let device = self.new_device().1;
+                pool.expand_raidz(*top, &device, &options(false))
+            }
+            Request::Scrub => pool.start_scrub(),
+            Request::PauseScrub => pool.pause_scrub(),
+            Request::StopScrub => pool.stop_scrub(),
+            Request::Resilver => pool.restart_resilver(),
+            Request::Trim(leaves) => pool.start_trims(leaves, 0, false).map(tell),
+            Request::CancelTrim(leaves) => pool.cancel_trims(leaves).map(tell),
+            Request::Initialize(leaves) => pool.start_initializing(leaves).map(tell),
+            Request::CancelInitializing(leaves) => pool.cancel_initializing(leaves).map(tell),
+            Request::TakeCheckpoint => pool.take_checkpoint(),
+            Request::DiscardCheckpoint => pool.discard_checkpoint(),
+            Request::Reguid => pool.reguid(None).map(drop),
+            Request::Clear => pool.clear(&|_| true).map(drop),
+            Request::Reopen => pool.reopen_devices(false),
+        }
+    }
+}
+
+fn tell(refused: Vec<TrimRefusal>) {
+    for (_, reason) in refused {
+        println!("    {reason}");
+    }
+}
