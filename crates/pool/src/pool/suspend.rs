@@ -11,7 +11,7 @@ use base::{Guid, Txg};
 use dsl::property::FailMode;
 use dsl::property::pool::FAILMODE;
 use format::config::keys;
-use vdev::Leaf;
+use vdev::{Leaf, VdevState};
 
 use crate::error::{PoolError, Result};
 use crate::events::is_failed;
@@ -92,6 +92,7 @@ impl Pool {
             writer.syncer.log_devices.follow();
         }
         if self.writer.is_some() {
+            self.find_faulted_again(named)?;
             if !self.resilver_if_needed()? {
                 self.go_on_with_scan()?;
             }
@@ -99,6 +100,25 @@ impl Pool {
             self.go_on_expanding();
         }
         Ok(picked)
+    }
+
+    /// A leaf that is faulted and was not there when the pool was imported is looked for once its fault is over: nobody
+    /// else would.
+    fn find_faulted_again(&self, named: &dyn Fn(&Leaf) -> bool) -> Result<()> {
+        let writer = self.writer()?;
+        let _one = writer.vdev_changes.alone();
+        for top in self.vdevs.tops() {
+            let is_lost = |leaf: &&Arc<Leaf>| {
+                leaf.condition().state == VdevState::Faulted && leaf.device().is_none()
+            };
+            for leaf in top.leaves().iter().filter(is_lost) {
+                if named(leaf) {
+                    leaf.set_condition(self.look_again(writer, &top, leaf));
+                    self.note_cleared(leaf.guid(), leaf.is_writable());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn note_cleared(&self, leaf: Guid, is_back: bool) {

@@ -313,7 +313,7 @@ impl Pool {
     }
 
     /// How a leaf that was out of use is now: with the device that it has, or the one that is found in its place.
-    fn look_again(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
+    pub(crate) fn look_again(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
         let (id, ashift) = (top.id(), top.ashift());
         let asize_min = self.services.config.with(|config| {
             let mut tops = config.root.children.iter();

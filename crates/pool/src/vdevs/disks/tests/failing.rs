@@ -241,3 +241,44 @@ fn a_txg_whose_uberblock_too_few_devices_take_is_not_acknowledged() {
     churn.check(&pool);
     pool.export().unwrap();
 }
+
+#[test]
+fn a_device_that_failed_and_was_away_at_import_is_found_when_that_is_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mirror = NewVdev::Mirror(files(folder, &["a", "b"]));
+    let pool = Pool::create(CreateOptions::new("tank", vec![mirror])).unwrap();
+    let mut churn = Churn::new(&pool, 8);
+    churn.run(&pool, 2);
+    let failed = OutOfUse {
+        faulted: true,
+        temporary: false,
+    };
+    pool.take_out(leaf(&pool, "b"), failed).unwrap();
+    churn.run(&pool, 1);
+    close(pool, folder);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let away = elsewhere.path().join("b");
+    std::fs::copy(folder.join("b"), &away).unwrap();
+    std::fs::remove_file(folder.join("b")).unwrap();
+    let pool = import(folder);
+    churn.run(&pool, 1);
+    let condition = || {
+        let leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+        let mut found = leaves.filter(|one| one.guid() == leaf(&pool, "b"));
+        found.next().unwrap().condition().state
+    };
+    assert_eq!(condition(), VdevState::Faulted);
+    // It is not there yet: now it is known to be away, and looked for as any other.
+    pool.clear(&|_| true).unwrap();
+    assert_eq!(condition(), VdevState::CantOpen);
+    pool.take_out(leaf(&pool, "b"), failed).unwrap();
+    std::fs::copy(&away, folder.join("b")).unwrap();
+    pool.clear(&|_| true).unwrap();
+    assert_eq!(condition(), VdevState::Healthy);
+    wait_whole(&pool);
+    churn.check(&pool);
+    pool.take_out(leaf(&pool, "a"), failed).unwrap();
+    churn.check(&pool);
+    close(pool, folder);
+}
