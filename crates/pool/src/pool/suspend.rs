@@ -11,11 +11,16 @@ use base::{Guid, Txg};
 use dsl::property::FailMode;
 use dsl::property::pool::FAILMODE;
 use format::config::keys;
-use vdev::{Leaf, VdevState};
+use vdev::{Leaf, Top, VdevState};
 
 use crate::error::{PoolError, Result};
 use crate::events::is_failed;
 use crate::pool::Pool;
+
+/// Whether a vdev has everything without a leaf.
+fn can_do_without(top: &Top, leaf: &Leaf) -> bool {
+    top.outage(&|other| other.guid() == leaf.guid()).is_empty()
+}
 
 impl Pool {
     /// Why the pool is suspended, when it is.
@@ -73,6 +78,8 @@ impl Pool {
                 match leaf.clear() {
                     Ok(()) => self.note_cleared(leaf.guid(), leaf.is_writable() && !was_well),
                     Err(_) if top.config().is_log => top.give_up(),
+                    // It stays out of use, and others stand for it: the pool does not wait for it.
+                    Err(_) if !leaf.is_writable() && can_do_without(&top, leaf) => {}
                     Err(error) => {
                         failed.get_or_insert(error);
                     }

@@ -137,7 +137,13 @@ impl History {
             }
             17 => Request::RemoveSpare(view.spares.first()?.guid),
             18 | 19 if is_few => {
-                let raidz: Vec<_> = view.there().filter(|top| top.kind == "raidz").collect();
+                // What is wrong on one device would be on several then: no other one may be lost.
+                let is_rotten = |top: &Whole| {
+                    let mut sides = top.sides.iter();
+                    sides.any(|side| self.rotten.contains(&side.disk))
+                };
+                let raidz = view.there().filter(|top| top.kind == "raidz");
+                let raidz: Vec<_> = raidz.filter(|top| !is_rotten(top)).collect();
                 if raidz.is_empty() {
                     return None;
                 }

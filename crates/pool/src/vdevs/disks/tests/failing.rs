@@ -282,3 +282,37 @@ fn a_device_that_failed_and_was_away_at_import_is_found_when_that_is_cleared() {
     churn.check(&pool);
     close(pool, folder);
 }
+
+#[test]
+fn a_device_that_still_fails_does_not_keep_the_rest_of_a_pool_from_being_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let disks = [SimulatedDisk::new(SIZE, 1), SimulatedDisk::new(SIZE, 2)];
+    let open = |name: &str, disk: &SimulatedDisk| {
+        NewDevice::Open(folder.join(name), Arc::new(disk.clone()))
+    };
+    let vdev = NewVdev::Mirror(vec![open("a", &disks[0]), open("b", &disks[1])]);
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 9);
+    churn.run(&pool, 2);
+    // The flush comes first: what is written before it is in doubt.
+    disks[1].inject(Fault::everywhere(FaultKind::FlushError, Times::Always));
+    churn.run(&pool, 1);
+    disks[1].inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
+    churn.run(&pool, 1);
+    let b = || {
+        let leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+        let mut found = leaves.filter(|one| one.guid() == leaf(&pool, "b"));
+        found.next().unwrap()
+    };
+    assert!(!b().is_writable(), "{:?}", b().condition());
+    pool.clear(&|_| true).unwrap();
+    assert!(!b().is_writable(), "{:?}", b().condition());
+    churn.run(&pool, 1);
+    disks[1].heal();
+    pool.clear(&|_| true).unwrap();
+    assert!(b().is_writable(), "{:?}", b().condition());
+    wait_whole(&pool);
+    churn.check(&pool);
+    pool.export().unwrap();
+}
