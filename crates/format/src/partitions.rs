@@ -17,12 +17,26 @@ const COUNT_MAX: u32 = 128;
 const GPT_SIGNATURE: &[u8] = b"EFI PART";
 const MBR_SIGNATURE: [u8; 2] = [0x55, 0xAA];
 
-/// The partitions of a disk whose first bytes these are, as ranges of bytes, in the order of the table; without what
-/// lies inside extended partitions.
-#[must_use]
-pub fn partitions(head: &[u8]) -> Vec<Range<u64>> {
-    let gpt = [512, 4096].into_iter().find_map(|sector| gpt(head, sector));
-    gpt.or_else(|| mbr(head)).unwrap_or_default()
+/// A sector of an MBR.
+pub type Sector = [u8; 512];
+
+/// The partitions of a disk whose first bytes these are, as ranges of bytes: in the order of the table, and then those
+/// inside an extended partition, for which `sector` is asked for sectors by their place in bytes.
+pub fn partitions(head: &[u8], sector: &mut dyn FnMut(u64) -> Option<Sector>) -> Vec<Range<u64>> {
+    let gpt = [512, 4096].into_iter().find_map(|size| gpt(head, size));
+    if let Some(found) = gpt {
+        return found;
+    }
+    let Some(first) = head.first_chunk().filter(|first| is_mbr(first)) else {
+        return Vec::new();
+    };
+    let mut found: Vec<_> = entries(first)
+        .filter(|entry| !entry.is_extended())
+        .filter_map(|entry| entry.range(0))
+        .collect();
+    let extended = entries(first).find(Entry::is_extended);
+    found.extend(extended.map_or_else(Vec::new, |extended| logical(&extended, sector)));
+    found
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -62,18 +76,58 @@ fn gpt(head: &[u8], sector: u64) -> Option<Vec<Range<u64>>> {
     Some(entries.filter_map(partition).collect())
 }
 
-fn mbr(head: &[u8]) -> Option<Vec<Range<u64>>> {
-    /// Not in use, and partitions that hold others.
-    const PASSED_OVER: [u8; 4] = [0, 0x05, 0x0F, 0x85];
-    let sector = head.get(..512)?;
-    if !sector.ends_with(&MBR_SIGNATURE) {
-        return None;
+/// Partitions inside an extended one: each has a table of its own, which says where the next is.
+fn logical(extended: &Entry, sector: &mut dyn FnMut(u64) -> Option<Sector>) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let mut at = u64::from(extended.first);
+    // Tables that lead in circles end as well.
+    for _ in 0..COUNT_MAX {
+        let table = at.checked_mul(512).and_then(&mut *sector);
+        let Some(table) = table.filter(is_mbr) else {
+            break;
+        };
+        let own = entries(&table).filter(|entry| !entry.is_extended());
+        found.extend(own.filter_map(|entry| entry.range(at)));
+        let Some(next) = entries(&table).find(Entry::is_extended) else {
+            break;
+        };
+        at = u64::from(extended.first) + u64::from(next.first);
     }
-    let table = sector.get(446..510)?;
-    let partition = |entry: &[u8]| {
-        let kind = entry.get(4).filter(|kind| !PASSED_OVER.contains(kind));
-        let (first, count) = (word(entry, 8)?, word(entry, 12)?);
-        kind.and_then(|_| range(first.into(), count.into(), 512))
-    };
-    Some(table.chunks_exact(16).filter_map(partition).collect())
+    found
+}
+
+fn is_mbr(sector: &Sector) -> bool {
+    sector.ends_with(&MBR_SIGNATURE)
+}
+
+/// An entry of an MBR that is in use: in sectors.
+struct Entry {
+    kind: u8,
+    first: u32,
+    count: u32,
+}
+
+impl Entry {
+    /// Whether it holds others.
+    fn is_extended(&self) -> bool {
+        matches!(self.kind, 0x05 | 0x0F | 0x85)
+    }
+
+    /// Its bytes, where it counts from a sector on.
+    fn range(&self, from: u64) -> Option<Range<u64>> {
+        let first = from.checked_add(self.first.into())?;
+        range(first, self.count.into(), 512)
+    }
+}
+
+fn entries(sector: &Sector) -> impl Iterator<Item = Entry> {
+    let table = sector.get(446..510).unwrap_or_default();
+    let entries = table.chunks_exact(16).filter_map(|entry| {
+        Some(Entry {
+            kind: *entry.get(4)?,
+            first: word(entry, 8)?,
+            count: word(entry, 12)?,
+        })
+    });
+    entries.filter(|entry| entry.kind != 0)
 }

@@ -1,6 +1,7 @@
 //! What is found, as text: close to what OpenZFS's zdb prints, since people and scripts know it.
 
 mod contents;
+mod damage;
 mod features;
 mod fields;
 mod history;

@@ -4,6 +4,7 @@
 mod attributes;
 mod datasets;
 mod missed;
+mod names;
 mod objects;
 mod open;
 mod pool;
@@ -12,6 +13,7 @@ mod zap;
 
 pub(crate) use attributes::RawFileSystem;
 pub(crate) use datasets::{DatasetEntry, dataset_phys, datasets, named_datasets, tree_datasets};
+pub(crate) use names::{Names, path};
 pub(crate) use objects::{RawObject, RawObjectSet, read_sealed};
 pub(crate) use open::{Found, find};
 pub(crate) use pool::{OpenOptions, RawPool};

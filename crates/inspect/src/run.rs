@@ -181,7 +181,7 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
     };
     writeln!(out, "\nTraversing all blocks {verb}{checked}{wanted}...\n")?;
     let report = verify::verify(pool, checks, verify::Watcher::Audience(Audience::of(false)))?;
-    print::print_report(out, &report)?;
+    print::print_report(out, pool, &report)?;
     if options.blocks > 1 {
         let levels = options.blocks > 2;
         print::print_kinds(out, &report.statistics, options.numbers, levels)?;

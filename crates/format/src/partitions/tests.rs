@@ -22,10 +22,13 @@ fn a_gpt_of_either_sector_size_names_what_is_in_use() {
             put(&mut head, at + 40, &last.to_le_bytes());
         }
         let size = sector as u64;
-        let found = partitions(&head);
+        let found = partitions(&head, &mut |_| None);
         assert_eq!(found, [2048 * size..4096 * size, 4096 * size..4097 * size]);
         for length in [0, 511, 512, sector + 80, 2 * sector + 100] {
-            assert!(partitions(&head[..length]).is_empty(), "{length}");
+            assert!(
+                partitions(&head[..length], &mut |_| None).is_empty(),
+                "{length}"
+            );
         }
     }
 }
@@ -43,10 +46,44 @@ fn an_mbr_names_its_primary_partitions() {
         put(&mut head, at + 8, &first.to_le_bytes());
         put(&mut head, at + 12, &count.to_le_bytes());
     }
-    assert!(partitions(&head).is_empty(), "no signature");
+    assert!(partitions(&head, &mut |_| None).is_empty(), "no signature");
     put(&mut head, 510, &MBR_SIGNATURE);
     assert_eq!(
-        partitions(&head),
+        partitions(&head, &mut |_| None),
         [63 * 512..163 * 512, 300 * 512..301 * 512]
     );
+}
+
+/// A table of a partition and, unless it is 0, of the next table.
+fn table(first: u32, count: u32, next: u32) -> Sector {
+    let mut sector = [0; 512];
+    for (at, kind, first, count) in [(446, 0x83, first, count), (462, 5, next, 1)] {
+        if first > 0 {
+            put(&mut sector, at + 4, &[kind]);
+            put(&mut sector, at + 8, &first.to_le_bytes());
+            put(&mut sector, at + 12, &count.to_le_bytes());
+        }
+    }
+    put(&mut sector, 510, &MBR_SIGNATURE);
+    sector
+}
+
+#[test]
+fn logical_partitions_are_found_by_their_tables() {
+    let head = table(100, 9, 1000);
+    let found = partitions(&head, &mut |at| match at / 512 {
+        1000 => Some(table(63, 10, 500)),
+        1500 => Some(table(63, 20, 900)),
+        1900 => Some([0; 512]),
+        other => panic!("nothing is at {other}"),
+    });
+    let sectors = |first: u64, count: u64| first * 512..(first + count) * 512;
+    let wanted = [sectors(100, 9), sectors(1063, 10), sectors(1563, 20)];
+    assert_eq!(found, wanted);
+    // In circles, and past all numbers.
+    let endless = partitions(&head, &mut |_| Some(table(1, 1, 1)));
+    assert!(endless.len() < 200, "{}", endless.len());
+    partitions(&table(u32::MAX, u32::MAX, u32::MAX), &mut |_| {
+        Some(table(u32::MAX, u32::MAX, u32::MAX))
+    });
 }

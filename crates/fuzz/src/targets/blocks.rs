@@ -28,7 +28,7 @@ pub(super) const TARGETS: &[Target] = targets! {
         let _ = list.to_string();
     };
     partitions: |bytes| {
-        for range in format::partitions::partitions(bytes) {
+        for range in format::partitions::partitions(bytes, &mut |at| sector_of(bytes, at)) {
             assert!(0 < range.start && range.start < range.end);
         }
     };
@@ -97,4 +97,10 @@ pub(super) const TARGETS: &[Target] = targets! {
 pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let words = bytes.as_chunks::<8>().0.iter();
     words.map(|word| u64::from_le_bytes(*word))
+}
+
+/// A sector of bytes that are a whole disk.
+fn sector_of(bytes: &[u8], at: u64) -> Option<format::partitions::Sector> {
+    let at = usize::try_from(at).ok()?;
+    bytes.get(at..)?.first_chunk().copied()
 }

@@ -15,12 +15,10 @@ use format::znode::DirectoryEntry;
 use super::fields::{Form, print_fields};
 use crate::error::Result;
 use crate::print::{Numbers, calendar, print_list};
-use crate::raw::{RawFileSystem, RawObject, ZapEntry};
+use crate::raw::{RawFileSystem, RawObject, ZapEntry, path};
 
 /// The most that is read of a packed list.
 const LIST_BYTES_MAX: u64 = 64 << 20;
-/// Paths longer than this many directories go in circles.
-const PATH_DEPTH_MAX: usize = 256;
 
 /// Prints the bonus and the content of an object as far as its types tell what they are.
 pub(super) fn print_contents(
@@ -136,11 +134,9 @@ fn file(out: &mut dyn Write, object: &RawObject, file_system: &RawFileSystem) ->
         Ok(attributes) => attributes,
         Err(error) => return Ok(writeln!(out, "\t{error}")?),
     };
-    writeln!(
-        out,
-        "\tpath\t{}",
-        path(object, attributes.parent, file_system)
-    )?;
+    let path = path(object, file_system);
+    let path = path.unwrap_or_else(|| format!("???<object#{}>", object.id));
+    writeln!(out, "\tpath\t{path}")?;
     if let Some(target) = &attributes.symlink {
         writeln!(out, "\ttarget\t{}", String::from_utf8_lossy(target))?;
     }
@@ -191,41 +187,6 @@ fn xattr_text(value: &format::nvlist::Value) -> String {
         Ok(text) if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) => text.to_owned(),
         _ => bytes.iter().map(|byte| format!("\\{byte:03o}")).collect(),
     }
-}
-
-/// The path by way of the parents that files remember.
-fn path(object: &RawObject, parent: u64, file_system: &RawFileSystem) -> String {
-    let mut names = Vec::new();
-    let (mut id, mut parent) = (object.id.0, parent);
-    while id != file_system.root.0 {
-        let found = (names.len() < PATH_DEPTH_MAX)
-            .then(|| name_in(file_system, parent, id))
-            .flatten();
-        let Some((name, grandparent)) = found else {
-            return format!("???<object#{}>", object.id);
-        };
-        names.push(name);
-        (id, parent) = (parent, grandparent);
-    }
-    names.reverse();
-    format!("/{}", names.join("/"))
-}
-
-/// What a directory calls an object, and the directory's own parent.
-fn name_in(file_system: &RawFileSystem, directory: u64, id: u64) -> Option<(String, u64)> {
-    let object = file_system.set.object(base::ObjectId(directory)).ok()?;
-    let mut name = None;
-    object.zap_entries_past(&mut |_| {}, &mut |entry| {
-        if entry
-            .value
-            .as_word()
-            .is_some_and(|word| DirectoryEntry::AT.object.get(word) == id)
-        {
-            name.get_or_insert_with(|| entry.key.text());
-        }
-    });
-    let parent = file_system.attributes(&object).ok()?.parent;
-    Some((name?, parent))
 }
 
 fn zap(out: &mut dyn Write, object: &RawObject) -> Result<()> {

@@ -1,17 +1,17 @@
 //! The report of a check.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use format::object_type::ObjectType;
 use serde_json::{Value, json};
 
+use super::damage::Damage;
 use crate::print::Numbers;
 use crate::raw::RawPool;
 use crate::verify::{BadCopy, Miscount, Report, Segment, Statistics, Totals};
 
 /// So many problems of a kind are printed one by one.
-const LISTED_MAX: usize = 100;
+pub(super) const LISTED_MAX: usize = 100;
 
 fn ratio(dividend: u64, divisor: u64) -> f64 {
     if divisor == 0 {
@@ -26,9 +26,11 @@ fn average(sum: u64, count: u64) -> u64 {
 }
 
 /// Prints a report as `zdb -b` does.
-pub(crate) fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+pub(crate) fn print_report(out: &mut dyn Write, pool: &RawPool, report: &Report) -> io::Result<()> {
     print_problems(out, report)?;
-    print_sum(out, report)?;
+    if !report.is_clean() {
+        damage(report).print(out, pool)?;
+    }
     writeln!(out)?;
     if report.leaks_checked {
         if report.space_matches() {
@@ -174,6 +176,11 @@ fn problems(report: &Report) -> Vec<Problems> {
     ]
 }
 
+fn damage(report: &Report) -> Damage {
+    let listed: usize = problems(report).iter().map(|kind| kind.count).sum();
+    Damage::of(report, listed)
+}
+
 /// Problems of one kind.
 struct Problems {
     what: &'static str,
@@ -204,71 +211,6 @@ fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// What damage comes to, in one line.
-fn print_sum(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    if report.is_clean() {
-        return Ok(());
-    }
-    let sum = Damage::of(report);
-    writeln!(
-        out,
-        "\nDamage: {} lost, {} to be repaired by a scrub, in {}; {} other {}",
-        counted(sum.lost, "block"),
-        counted(sum.repairable, "block"),
-        counted(sum.objects, "object"),
-        sum.others,
-        if sum.others == 1 {
-            "problem"
-        } else {
-            "problems"
-        },
-    )
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
-}
-
-/// Damage by what can be done about it.
-struct Damage {
-    /// Blocks of which no copy is good.
-    lost: usize,
-    /// Blocks that have a bad copy and a good one.
-    repairable: usize,
-    /// Files and other objects that these are of.
-    objects: usize,
-    /// Space maps, references and devices.
-    others: usize,
-}
-
-impl Damage {
-    fn of(report: &Report) -> Self {
-        let mut lost = BTreeSet::new();
-        let mut repairable = BTreeSet::new();
-        for copy in &report.bad_copies {
-            let blocks = if copy.repairable {
-                &mut repairable
-            } else {
-                &mut lost
-            };
-            blocks.insert(copy.bookmark);
-        }
-        let objects = lost.iter().chain(&repairable);
-        let objects = objects.map(|place| (place.object_set, place.object));
-        let listed = problems(report);
-        let listed: usize = listed.iter().map(|kind| kind.count).sum();
-        Self {
-            lost: lost.len(),
-            repairable: repairable.len(),
-            objects: objects.collect::<BTreeSet<_>>().len(),
-            others: listed - report.bad_copies.len(),
-        }
-    }
-}
-
 /// Prints a report as one JSON object.
 pub(crate) fn print_report_json(
     out: &mut dyn Write,
@@ -280,7 +222,7 @@ pub(crate) fn print_report_json(
     let kinds: Vec<Value> = kinds
         .map(|kind| json!({"kind": kind.what, "count": kind.count, "first": kind.listed}))
         .collect();
-    let damage = Damage::of(report);
+    let damage = damage(report);
     let document = json!({
         "output_version": {"command": "inspect", "vers_major": 0, "vers_minor": 1},
         "pool": pool.name,
@@ -296,9 +238,10 @@ pub(crate) fn print_report_json(
         "physical_bytes": total.physical,
         "allocated_bytes": total.allocated,
         "checksummed_bytes": report.bytes_checked,
-        "blocks_lost": damage.lost,
-        "blocks_repairable": damage.repairable,
-        "objects_damaged": damage.objects,
+        "blocks_lost": damage.all.lost,
+        "blocks_repairable": damage.all.repairable,
+        "objects_damaged": damage.objects.len(),
+        "damaged": damage.json(pool),
         "problems": kinds,
     });
     writeln!(out, "{document:#}")

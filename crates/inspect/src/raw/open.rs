@@ -9,7 +9,7 @@ use base::{Guid, VdevId};
 use device::{Access, BlockDevice, FileDevice, Part};
 use format::config::{keys, vdev_types};
 use format::nvlist::NvList;
-use format::partitions::{HEAD_LENGTH, partitions};
+use format::partitions::{HEAD_LENGTH, Sector, partitions};
 use sys::BufferMut;
 use vdev::{
     DeviceLabels, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree,
@@ -86,7 +86,11 @@ fn open_parts(path: &Path) -> Result<Vec<Found>> {
             labels,
         }
     };
-    let parts: Vec<Range<u64>> = partitions(&head);
+    let parts: Vec<Range<u64>> = partitions(&head, &mut |at| {
+        let mut sector = BufferMut::scratch(size_of::<Sector>());
+        whole.device.read(at, &mut sector).ok()?;
+        sector.first_chunk().copied()
+    });
     let parts = parts.iter().enumerate().map(part);
     let parts: Vec<Found> = parts.filter(|part| part.config().is_some()).collect();
     if parts.is_empty() {

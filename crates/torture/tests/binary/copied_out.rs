@@ -126,8 +126,23 @@ fn pools_in_partitions_of_an_image_are_found() {
             put(disk, 1024 + entry * 128 + 40, &u64::to_le_bytes(last));
         }
     };
+    // In an extended partition, behind another one.
+    let extended = |disk: &mut [u8], sectors: u64| {
+        let entry = |disk: &mut [u8], at: usize, kind: u8, first: u32, count: u32| {
+            put(disk, at + 4, &[kind]);
+            put(disk, at + 8, &first.to_le_bytes());
+            put(disk, at + 12, &count.to_le_bytes());
+        };
+        entry(disk, 446, 5, 64, 1 << 20);
+        entry(disk, 64 * 512 + 446, 0x83, 1, 8);
+        entry(disk, 64 * 512 + 446 + 16, 5, 64, 1 << 20);
+        entry(disk, 128 * 512 + 446, 0xBF, 2048 - 128, sectors as u32);
+        for table in [0, 64, 128] {
+            put(disk, table * 512 + 510, &[0x55, 0xAA]);
+        }
+    };
     let place = session.images().join("disk.img");
-    for whole in [disk(&pool, mbr), disk(&pool, gpt)] {
+    for whole in [disk(&pool, mbr), disk(&pool, gpt), disk(&pool, extended)] {
         fs::write(&place, whole).expect("written");
         let file = session.ok(&["cat", &format!("{}:docs/file", path(&place))]);
         assert_eq!(file, "text");

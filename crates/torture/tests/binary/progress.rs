@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 /// Runs the binary on a terminal of its own; none where there is no `script`.
-fn on_a_terminal(session: &Session, arguments: &[&str]) -> Option<String> {
+pub(crate) fn on_a_terminal(session: &Session, arguments: &[&str]) -> Option<String> {
     let binary = std::env::var("MILLPOND_BIN").expect("the binary");
     let line = format!("{binary} {}", arguments.join(" "));
     let output: Output = Command::new("script")
@@ -145,6 +145,10 @@ fn the_result_of_a_check_is_json() {
     assert_eq!(report["clean"], false, "{report}");
     assert_eq!(report["problems"][0]["kind"], "bad copies", "{report}");
     assert_eq!(report["problems"][0]["count"], 1, "{report}");
+    assert_eq!(report["damaged"][0]["name"], "tank:/file", "{report}");
+    let text = session.run(&["inspect", "--verify", path(&image)]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("\n\ttank:/file: 1 block lost\n"), "{text}");
     let refused = session.refused(&["inspect", "-d", "--json", path(&image)]);
     assert!(refused.contains("--json goes with"), "{refused}");
 }
