@@ -3,7 +3,8 @@
 # verify, import again. Says what it does; leaves nothing behind. Needs /dev/fuse; needs no root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p millpond
+# Not quietly: the first build takes minutes.
+cargo build --release -p millpond
 millpond=${CARGO_TARGET_DIR:-target}/release/millpond
 case $millpond in /*) ;; *) millpond=$PWD/$millpond;; esac
 work=$(mktemp -d); pool=tank$$

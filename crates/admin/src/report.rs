@@ -478,7 +478,9 @@ impl PoolStatus {
             below || (vdev.children.is_empty() && matches(vdev))
         }
         let tops = self.vdevs.iter();
-        let mut tops = tops.filter(|vdev| vdev.class != VdevClass::Spare);
+        let is_used =
+            |vdev: &&VdevReport| !matches!(vdev.class, VdevClass::Cache | VdevClass::Spare);
+        let mut tops = tops.filter(is_used);
         tops.any(|vdev| any(vdev, &matches))
     }
 

@@ -12,6 +12,7 @@ use control::{FileSource, Service};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -231,6 +232,8 @@ fn leave_terminal(serving: &Serving) -> Result<(), Failure> {
     let log = File::options()
         .create(true)
         .append(true)
+        // It names files.
+        .mode(0o600)
         .open(serving.log())
         .map_err(failed)?;
     sys::replace_standard_streams(&null, &log)

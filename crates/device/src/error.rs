@@ -48,6 +48,12 @@ pub enum DeviceError {
         /// Whether it was to be written.
         write: bool,
     },
+    /// Nothing can be written where it is.
+    #[error("{device}: read-only, or on a file system that is; it cannot be opened for writing")]
+    ReadOnlyPlace {
+        /// The path.
+        device: Arc<str>,
+    },
     /// Someone else has it.
     #[error(
         "{device}: in use by another process or mount; export the pool there, or open it read-only"
@@ -178,6 +184,7 @@ impl DeviceError {
             Self::HostFull { .. } => Some(Errno::NOSPC),
             Self::NotFound { .. } => Some(Errno::NOENT),
             Self::Denied { .. } => Some(Errno::ACCESS),
+            Self::ReadOnlyPlace { .. } => Some(Errno::ROFS),
             Self::Busy { .. } => Some(Errno::BUSY),
             Self::Exists { .. } => Some(Errno::EXIST),
             Self::NotADevice { .. }

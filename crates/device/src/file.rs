@@ -533,7 +533,8 @@ fn open_error(name: &Arc<str>, error: Errno, write: bool) -> DeviceError {
         Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV => {
             DeviceError::NotFound { device }
         }
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => DeviceError::Denied { device, write },
+        Errno::ACCESS | Errno::PERM => DeviceError::Denied { device, write },
+        Errno::ROFS => DeviceError::ReadOnlyPlace { device },
         Errno::BUSY | Errno::TXTBSY => DeviceError::Busy { device },
         Errno::EXIST => DeviceError::Exists { device },
         Errno::ISDIR => DeviceError::NotADevice { device },

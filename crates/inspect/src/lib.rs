@@ -9,6 +9,7 @@ mod cat;
 mod contents;
 mod copy;
 mod error;
+mod idle;
 mod image;
 mod keys;
 mod line;
@@ -30,13 +31,14 @@ pub use cat::cat;
 pub use copy::{Copied, CopyOptions, cp};
 pub use device::DeviceError;
 pub use error::InspectError;
+pub use idle::{IdleDevices, idle_devices};
 pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
     SpaceFaultKind,
 };
 pub use keys::{KeyQuestion, KeyRing};
 pub use line::Line;
-pub use list::{ListOptions, ls, printable};
+pub use list::{ListOptions, ls, printable, printable_lines};
 pub use problems::Problems;
 pub use run::run;
 pub use target::image_and_place;

@@ -14,8 +14,8 @@ use crate::place::{self, Named};
 use crate::problems::Problems;
 use crate::view::{Entry, LastLink, View};
 use rows::Row;
-pub use rows::printable;
 pub(crate) use rows::shown;
+pub use rows::{printable, printable_lines};
 
 /// Directories nested deeper are left alone: nobody makes them, damage might.
 pub(crate) const DEPTH_MAX: usize = 4096;

@@ -83,7 +83,9 @@ pub(crate) struct Pools {
     pub(crate) running: Vec<Connection>,
     /// Known ones that do not.
     pub(crate) absent: Vec<KnownPool>,
-    /// Whether all daemons answered; those that did not are complained about.
+    /// The pools of daemons that do not answer; they are complained about.
+    pub(crate) silent: Vec<u64>,
+    /// Whether all daemons answered.
     pub(crate) complete: bool,
 }
 
@@ -92,16 +94,16 @@ impl Pools {
     pub(crate) fn find() -> Result<Self, Failure> {
         let found = client::running()?;
         let mut absent = known_pools();
-        let answered = found.connections.iter().map(Connection::guid);
-        let silent = found.silent.iter().filter_map(|silent| silent.guid);
-        let there: Vec<u64> = answered.chain(silent).collect();
-        absent.retain(|pool| !there.contains(&pool.guid));
+        let answered: Vec<u64> = found.connections.iter().map(Connection::guid).collect();
+        let silent: Vec<u64> = found.silent.iter().filter_map(|s| s.guid).collect();
+        absent.retain(|pool| !answered.contains(&pool.guid) && !silent.contains(&pool.guid));
         for silent in &found.silent {
             complain(&silent.failure);
         }
         Ok(Self {
             running: found.connections,
             absent,
+            silent,
             complete: found.silent.is_empty(),
         })
     }
@@ -144,13 +146,14 @@ pub(crate) fn pools_noting(
     Ok((found.running, found.complete))
 }
 
-/// A known pool that no daemon serves, by its name.
+/// A known pool that no daemon serves, by its name. Daemons of other pools are not asked.
 pub(crate) fn absent_named(wanted: &str) -> Result<Option<KnownPool>, Failure> {
-    if !known_pools().iter().any(|pool| pool.name == wanted) {
-        return Ok(None);
+    for known in known_pools().into_iter().filter(|pool| pool.name == wanted) {
+        if Connection::to(known.guid)?.is_none() {
+            return Ok(Some(known));
+        }
     }
-    let absent = Pools::find()?.absent;
-    Ok(absent.into_iter().find(|pool| pool.name == wanted))
+    Ok(None)
 }
 
 /// With what the register says of a pool that does not run.

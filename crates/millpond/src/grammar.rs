@@ -13,6 +13,7 @@ mod meant;
 mod tests;
 
 pub(crate) use completion::Shell;
+pub(crate) use meant::meant;
 
 /// A flag of a command.
 #[derive(Debug)]
@@ -283,7 +284,7 @@ impl Program {
             let others = command.aliases.iter().copied();
             others.chain([command.name])
         });
-        match meant::meant(name, names) {
+        match meant(name, names) {
             Some(meant) => GrammarError::Mistyped(name.to_owned(), meant),
             None => GrammarError::NoSuchCommand(name.to_owned()),
         }

@@ -131,6 +131,13 @@ fn refuse(program: &Program, command: Option<&Command>, error: &GrammarError) ->
         complain(&format_args!("did you mean '{} {name}'?", other.name));
         return 2;
     }
+    if let GrammarError::NoSuchCommand(name) = error
+        && program.name == own::PROGRAM.name
+        && let Some(meant) = grammar::meant(name, PROGRAMS.iter().map(|other| other.name))
+    {
+        complain(&format_args!("did you mean '{meant}'?"));
+        return 2;
+    }
     match error {
         // All is said.
         GrammarError::Mistyped(..) | GrammarError::Absent(..) => {}

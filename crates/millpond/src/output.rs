@@ -1,9 +1,10 @@
 //! What goes to the terminal, and how a command stops.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use admin::{Failure, FailureKind};
+use inspect::printable_lines;
 
 /// Why a command ends without success.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
 
 /// The same for names of files, which may be no text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Stop> {
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(|error| {
@@ -53,8 +54,39 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Stop> {
         })
 }
 
-/// Writes a line to the standard error.
+/// The standard output. A terminal gets no control characters but ends of lines and tabs: those in names, properties
+/// and histories of an image could do anything there. Programs get what there is.
+pub(crate) struct Output {
+    out: StdoutLock<'static>,
+    is_terminal: bool,
+}
+
+impl Output {
+    pub(crate) fn standard() -> Self {
+        let out = io::stdout().lock();
+        let is_terminal = out.is_terminal();
+        Self { out, is_terminal }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return self.out.write(bytes);
+        }
+        let text = printable_lines(&String::from_utf8_lossy(bytes));
+        self.out.write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes a line to the standard error, without control characters of names in it.
 pub(crate) fn complain(text: &dyn fmt::Display) {
+    let text = printable_lines(&text.to_string());
     // Nobody is left to tell if this fails.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,9 +1,10 @@
-//! Facts that the pool's own object set keeps, for those who show them: what dedup tables and clones save, the
-//! checkpoint, removals, work on leaves, how fragmented free space is.
+//! Facts that the pool's own object set keeps, for those who show them: what dedup tables and clones save, cache
+//! devices, the checkpoint, removals, work on leaves, how fragmented free space is.
 //!
 //! They are looked up anew each time. What is not there, or not as expected, counts as nothing: a damaged table must
 //! not keep anybody from seeing the rest.
 
+mod cache_devices;
 mod checkpoint;
 mod clones;
 mod dedup;
@@ -20,6 +21,7 @@ use format::features;
 use crate::error::Result;
 use crate::pool::Pool;
 
+pub use cache_devices::CacheDevice;
 pub use checkpoint::Checkpoint;
 pub use clones::ClonedBlocks;
 pub use dedup::DedupTables;

@@ -50,7 +50,8 @@ pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
 pub use facts::{
-    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal, Tables,
+    CacheDevice, Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress,
+    Removal, Tables,
 };
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};

@@ -34,7 +34,7 @@ impl Service {
             uptime_ns: monotonic_ns().saturating_sub(self.opened_ns),
             size: status.space.size,
             allocated: status.space.allocated,
-            vdevs: self.vdev_reports(&status),
+            vdevs: self.vdevs_and_caches(&status),
             leaves,
         })
     }

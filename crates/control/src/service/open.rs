@@ -1,5 +1,7 @@
 //! A pool comes to its daemon: made or imported, and what it is refused for.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use admin::{
 };
 use base::clock::Clock;
 use base::{Guid, Txg};
-use device::FileDevice;
+use device::{DeviceError, FileDevice};
 use dsl::property::dataset::KEYLOCATION;
 use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use dsl::{NewEncryption, PropertyValue};
@@ -125,8 +127,12 @@ pub(super) fn make_files(
         if path.exists() {
             continue;
         }
-        match FileDevice::create(path, size) {
-            Ok(_) => made.push(path.clone()),
+        // What will be in it has owners and modes of its own: the file is for its owner alone.
+        let own = || std::fs::set_permissions(path, Permissions::from_mode(0o600));
+        let created = FileDevice::create(path, size).map_err(|error| error.to_string());
+        let created = created.map(|_| made.push(path.clone()));
+        match created.and_then(|()| own().map_err(|error| admin::host_reason(&error))) {
+            Ok(()) => {}
             Err(error) => {
                 remove_files(&made);
                 return Err(Failure::cannot(FailureKind::Medium, verb, pool, error));
@@ -463,6 +469,10 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             FailureKind::Busy,
             &format!("{path} is in use by another process; export the pool there"),
         ),
+        PoolError::Device(error @ DeviceError::ReadOnlyPlace { .. }) => {
+            cannot(FailureKind::ReadOnly, &error.to_string())
+                .advise("The pool can be imported using '-o readonly=on'.")
+        }
         PoolError::MissingDevices { reason, .. } => {
             let failure = cannot(FailureKind::Medium, UNAVAILABLE);
             let lines = (!reason.is_empty()).then(|| reason.clone());

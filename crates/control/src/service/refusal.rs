@@ -122,7 +122,7 @@ pub const fn kind_of_device(error: &DeviceError) -> FailureKind {
         DeviceError::Busy { .. } => FailureKind::Busy,
         DeviceError::Exists { .. } => FailureKind::Exists,
         DeviceError::NotADevice { .. } => FailureKind::Invalid,
-        DeviceError::ReadOnly { .. } => FailureKind::ReadOnly,
+        DeviceError::ReadOnly { .. } | DeviceError::ReadOnlyPlace { .. } => FailureKind::ReadOnly,
         DeviceError::HostFull { .. } => FailureKind::Space,
         DeviceError::Unsupported { .. } => FailureKind::Unsupported,
         DeviceError::Open { .. }

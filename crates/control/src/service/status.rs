@@ -7,7 +7,7 @@ use admin::{
 };
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
-use pool::{ScanPhys, SpareStatus, VdevRole, VdevStatus};
+use pool::{CacheDevice, ScanPhys, SpareStatus, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
 use super::Service;
@@ -221,11 +221,35 @@ impl Service {
             .collect()
     }
 
+    /// The same, and the devices for a cache.
+    pub(super) fn vdevs_and_caches(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
+        let mut vdevs = self.vdev_reports(status);
+        let caches = self.pool.facts().cache_devices();
+        vdevs.extend(caches.iter().map(cache_report));
+        vdevs
+    }
+
     /// The same, and the hot spares.
     fn vdevs_and_spares(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
-        let mut vdevs = self.vdev_reports(status);
+        let mut vdevs = self.vdevs_and_caches(status);
         vdevs.extend(self.pool.spares().iter().map(spare_report));
         vdevs
+    }
+}
+
+/// Whatever its state, nothing is kept there.
+fn cache_report(device: &CacheDevice) -> VdevReport {
+    let (state, cause) = match device.is_there {
+        true => (VdevState::Online, None),
+        false => (VdevState::Unavailable, Some(VdevCause::CannotOpen)),
+    };
+    VdevReport {
+        path: Some(device.path.clone()),
+        class: VdevClass::Cache,
+        state,
+        cause,
+        activity: Some("unused".to_owned()),
+        ..VdevReport::healthy(&device.kind, device.guid.0)
     }
 }
 

@@ -154,6 +154,17 @@ pub fn printable(name: &str) -> String {
     name.chars().map(shown).collect()
 }
 
+/// Lines as they may go to a terminal.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c,
+        c if c.is_control() => '?',
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
 /// The letter and the word of a kind of file.
 fn kind(file_type: FileType) -> (char, &'static str) {
     match file_type {

@@ -1,7 +1,7 @@
 //! What somebody may have meant who mistyped a word.
 
 /// The one word that is closest to what was typed, if it is close enough to be meant and no other is as close.
-pub(super) fn meant<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn meant<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let far = if typed.chars().count() <= 4 { 1 } else { 2 };
     let mut near: Vec<(usize, &str)> = words
         .map(|word| (distance(typed, word), word))

@@ -1,9 +1,9 @@
 //! `millpond inspect`, which is `zdb`.
 
-use std::io;
 use std::process::ExitCode;
 
 use crate::grammar::{Command, Operands};
+use crate::output::Output;
 
 /// `millpond inspect`.
 pub(super) const COMMAND: Command = Command {
@@ -20,6 +20,6 @@ pub(super) const COMMAND: Command = Command {
 /// `millpond inspect` and `zdb`: everything from the given word on is the inspector's.
 pub(crate) fn run(first: usize) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(first).collect();
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     ExitCode::from(inspect::run(&words, &mut out))
 }

@@ -254,6 +254,37 @@ fn importable_pools() {
 }
 
 #[test]
+fn a_pool_to_be_imported_is_shown_with_what_it_does_not_use() {
+    let cache = VdevReport {
+        class: VdevClass::Cache,
+        activity: Some("unused".into()),
+        ..leaf("/d/cache")
+    };
+    let spare = VdevReport {
+        class: VdevClass::Spare,
+        ..leaf("/d/spare")
+    };
+    let found = ImportCandidate {
+        name: "tank".into(),
+        guid: 42,
+        state: VdevState::Online,
+        destroyed: false,
+        comment: None,
+        import: ImportState::Ready,
+        vdevs: vec![leaf("/d/a.img"), cache.clone(), spare],
+    };
+    let text = import_list(&[found], VdevNaming::default());
+    let groups = "\tcache\n\t  /d/cache  (unused)\n\tspares\n\t  /d/spare\n";
+    assert!(text.ends_with(groups), "{text}");
+    let text = status(
+        &pool("p", vec![leaf("/d/a"), cache]),
+        StatusOptions::default(),
+    );
+    let line = "\tcache\n\t  /d/cache  ONLINE       0     0     0  (unused)\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn history_lines() {
     let record = |event| HistoryRecord {
         time: 0,

@@ -82,13 +82,14 @@ fn create(call: &Invocation) -> Outcome {
     if let Some(temporary) = &request.temporary_name {
         admin::check_pool(temporary).map_err(|error| refused(&error))?;
     }
-    check_mountpoint(&request)?;
+    // First: where a pool of this name is mounted, its daemon may not answer.
     let taken = request.temporary_name.as_ref().unwrap_or(name);
     if client::connect(taken)?.is_some() {
         return Err(
             Failure::cannot(FailureKind::Exists, "create", taken, "pool already exists").into(),
         );
     }
+    check_mountpoint(&request)?;
     check_files(&request.vdevs, request.file_size)?;
     if !request.force {
         check_sizes(&request.vdevs)?;
@@ -192,7 +193,7 @@ fn check_may_mount(request: &CreateRequest, path: &Path) -> Result<(), Failure> 
 }
 
 /// Where an ordinary user may mount.
-fn own_directory() -> PathBuf {
+pub(super) fn own_directory() -> PathBuf {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     home.map_or_else(
         || PathBuf::from("DIRECTORY"),

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
-    Assignments, Change, Failure, FailureKind, ImportRequest, KnownPool, OpenRequest,
-    PropertyError, VdevNaming, VdevState, client,
+    Assignments, Change, Failure, FailureKind, ImportCandidate, ImportRequest, KnownPool,
+    OpenRequest, PropertyError, VdevClass, VdevNaming, VdevReport, VdevState, client,
 };
 use control::Found;
 
+use super::create::own_directory;
 use super::flags::{ALTERNATE_ROOT, altroot};
 use crate::arguments::{assign_pool, bad_assignment, number};
 use crate::daemons::Pools;
@@ -88,12 +89,18 @@ fn import(call: &Invocation) -> Outcome {
     };
     let running = &pools.running;
     let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
-    let mut found = control::discover(&search)?;
-    found.retain(|found| found.candidate.destroyed == call.has("D") && !here(found));
+    let all = control::discover(&search)?.into_iter();
+    let (here, mut found): (Vec<Found>, Vec<Found>) = all.partition(here);
+    found.retain(|found| found.candidate.destroyed == call.has("D"));
     if call.has("a") {
         return import_all(call, &found, &search, &pools);
     }
     let Some(wanted) = call.operands().first() else {
+        if found.is_empty() && !here.is_empty() && call.has("d") {
+            complain(&"no pools available to import");
+            complain(&imported_already(&here));
+            return Ok(());
+        }
         return list(call, &found, &search, &pools);
     };
     if let Some(connection) = running.iter().find(|c| c.pool() == wanted)
@@ -101,7 +108,16 @@ fn import(call: &Invocation) -> Outcome {
     {
         return Err(taken(connection.pool()).into());
     }
+    if found.is_empty() && !here.is_empty() {
+        let reason = "no such pool available";
+        let failure = Failure::cannot(FailureKind::Missing, "import", wanted, reason);
+        return Err(failure.advise(imported_already(&here)).into());
+    }
     let chosen = choose(&found, wanted, &search)?;
+    if pools.silent.contains(&chosen.candidate.guid) {
+        // It is served, and that its daemon does not answer was said.
+        return Err(Stop::Quiet(1));
+    }
     let new_name = call.operands().get(1).map(String::as_str);
     import_one(call, chosen, new_name, &search, &pools.absent)
 }
@@ -150,6 +166,14 @@ fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(there)
 }
 
+/// About pools that are where somebody looks, and run.
+fn imported_already(here: &[Found]) -> String {
+    let names = here.iter().map(|found| found.candidate.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("'{}' {verb} imported already", names.join("', '"))
+}
+
 fn taken(name: &str) -> Failure {
     Failure::new(
         FailureKind::Exists,
@@ -188,11 +212,40 @@ fn list(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -
         }
         return Ok(());
     }
-    let candidates: Vec<_> = found.iter().map(|found| found.candidate.clone()).collect();
+    let candidates = found.iter().map(|found| found.candidate.clone());
+    let candidates: Vec<_> = candidates.map(with_idle_devices).collect();
     print(&crate::render::import_list(
         &candidates,
         VdevNaming::default(),
     ))
+}
+
+/// With its spares and the devices for a cache, of which labels say nothing, as far as the pool itself can be read.
+fn with_idle_devices(mut pool: ImportCandidate) -> ImportCandidate {
+    let mut devices = Vec::new();
+    for vdev in &pool.vdevs {
+        vdev.walk(&mut |vdev| {
+            let path = vdev.path.as_ref().filter(|_| !vdev.absent);
+            devices.extend(path.map(PathBuf::from));
+        });
+    }
+    let idle = inspect::idle_devices(&devices, pool.guid).unwrap_or_default();
+    let device = |path: String, class: VdevClass| VdevReport {
+        path: Some(path),
+        class,
+        activity: (class == VdevClass::Cache).then(|| "unused".to_owned()),
+        ..VdevReport::healthy("file", 0)
+    };
+    let caches = idle
+        .caches
+        .into_iter()
+        .map(|it| device(it, VdevClass::Cache));
+    let spares = idle
+        .spares
+        .into_iter()
+        .map(|it| device(it, VdevClass::Spare));
+    pool.vdevs.extend(caches.chain(spares));
+    pool
 }
 
 fn matches(found: &Found, wanted: &str) -> bool {
@@ -283,6 +336,7 @@ fn import_one(
     }
     let mut request = request(call, found, new_name, search)?;
     as_before(call, &mut request, absent);
+    let below = request.altroot.is_some();
     let mount_later = call.has("l") && !request.unmounted;
     request.unmounted |= mount_later;
     let options = request.mount_options.clone();
@@ -301,6 +355,13 @@ fn import_one(
         // The pool is there all the same.
         Err(Stop::Quiet(_)) => {
             complain(&"Import was successful, but unable to mount some datasets");
+            if !rustix::process::getuid().is_root() && !below {
+                let place = own_directory();
+                let place = place.display();
+                complain(&format_args!(
+                    "export it, and import it below a directory of your own: '-R {place}'"
+                ));
+            }
             Ok(())
         }
         started => started,

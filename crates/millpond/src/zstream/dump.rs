@@ -1,7 +1,7 @@
 //! `zstream dump`: the records of a stream, line by line as OpenZFS prints them.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 
 use format::stream::{
     BeginRecord, ObjectRecord, RECORD_SIZE, SpillRecord, VersionInfo, WriteByReferenceRecord,
@@ -11,7 +11,7 @@ use stream::{Reader, Record, StreamError, begin_name, decode_list};
 
 use super::{broken, input, list};
 use crate::grammar::Invocation;
-use crate::output::{Outcome, Stop, complain};
+use crate::output::{Outcome, Output, Stop, complain};
 
 /// Kinds of records that the summary has, in its order.
 const COUNTED: [(&str, u32); 9] = [
@@ -76,7 +76,7 @@ pub(super) fn run(call: &Invocation) -> Outcome {
     if call.has("C") {
         reader = reader.unchecked();
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Output::standard());
     let mut write = |text: &str| -> Outcome {
         out.write_all(text.as_bytes())
             .map_err(|error| broken(&StreamError::Io(error)))

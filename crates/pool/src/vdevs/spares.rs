@@ -138,8 +138,8 @@ fn is_distributed(spare: &VdevConfig) -> bool {
     spare.kind() == vdev_types::DISTRIBUTED_SPARE
 }
 
-/// Whether the device of a spare is where the list says.
-fn is_there(spare: &VdevConfig) -> bool {
+/// Whether the device of a spare, or for a cache, is where the list says.
+pub(crate) fn is_there(spare: &VdevConfig) -> bool {
     if is_distributed(spare) {
         return true;
     }

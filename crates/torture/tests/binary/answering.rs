@@ -38,6 +38,18 @@ fn a_stopped_daemon_is_named_and_keeps_nobody_from_the_others() {
     let took = begin.elapsed();
     let alone = session.run(&["zfs", "create", "tank/a"]);
     let named = session.run(&["zpool", "status", "stuck"]);
+    // What is mounted there answers nobody either.
+    let mounts = session.mounts();
+    let image = session.images().join("more.img");
+    let create = ["zpool", "create", "--size", "96M", "-R", path(&mounts)];
+    let taken = session.run(&[&create[..], &["stuck", path(&image)]].concat());
+    let images = session.images();
+    let import = ["zpool", "import", "-d", path(&images), "stuck"];
+    let twice = session.run(&import);
+    // Other pools come and go at once.
+    let begin = Instant::now();
+    session.export("tank");
+    let at_once = begin.elapsed();
     signal("-CONT", &pid);
     assert_eq!(listed.stdout, b"tank\n", "{listed:?}");
     assert_eq!(listed.status.code(), Some(1), "{listed:?}");
@@ -55,6 +67,14 @@ fn a_stopped_daemon_is_named_and_keeps_nobody_from_the_others() {
         String::from_utf8_lossy(&named.stderr).contains(&who),
         "{named:?}"
     );
+    for refused in [taken, twice] {
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert_eq!(said.matches(&who).count(), 1, "{said}");
+    }
+    assert!(!image.exists());
+    assert!(at_once < Duration::from_secs(5), "{at_once:?}");
+    session.import("tank", &[]);
     assert_eq!(
         session.ok(&["zpool", "list", "-Ho", "name"]),
         "stuck\ntank\n"

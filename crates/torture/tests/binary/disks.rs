@@ -372,3 +372,22 @@ fn a_device_with_too_many_errors_is_degraded_as_its_properties_say() {
     assert_eq!(rows(&session)[3], "    b ONLINE");
     session.export_clean("tank");
 }
+
+/// Labels say nothing of spares; the list of pools that could be imported has them all the same.
+#[test]
+fn spares_are_listed_before_an_import() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let images = session.images();
+    let [data, spare] = ["a.img", "s.img"].map(|name| images.join(name));
+    for image in [&data, &spare] {
+        let file = std::fs::File::create(image).and_then(|file| file.set_len(96 << 20));
+        file.expect("a file");
+    }
+    session.create_of("tank", &[path(&data), "spare", path(&spare)], &[]);
+    session.export("tank");
+    let listed = session.ok(&["zpool", "import", "-d", path(&images)]);
+    let group = format!("\tspares\n\t  {}\n", path(&spare));
+    assert!(listed.ends_with(&group), "{listed}");
+}

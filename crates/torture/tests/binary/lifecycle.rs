@@ -228,6 +228,12 @@ fn what_cannot_be_done_is_refused_in_one_line() {
     };
     session.create("named", 96, &[]);
     let image = session.images().join("named.img");
+    // A pool of that name is there, whatever its mount point holds.
+    fs::write(session.mount("named").join("file"), "").expect("written");
+    let (more, mounts) = (session.images().join("more.img"), session.mounts());
+    let create = ["zpool", "create", "--size", "96M", "-R", path(&mounts)];
+    let said = session.refused(&[&create[..], &["named", path(&more)]].concat());
+    assert_eq!(said, "cannot create 'named': pool already exists\n");
     let (images, mounts) = (session.images(), session.mounts());
     session.refused(&[
         "zpool",

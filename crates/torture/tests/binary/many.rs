@@ -50,6 +50,13 @@ fn many_file_systems_are_mounted_inside_each_other_by_few_threads() {
     }
     session.export("tank");
     assert!(mounted(&session).is_empty());
+    // The shell's limit of open files is not the daemon's, as long as it may be raised.
+    let script = "ulimit -Sn 40; exec \"$0\" zpool import -d \"$1\" -R \"$2\" tank";
+    let (images, mounts) = (session.images(), session.mounts());
+    let few = session.shell(script, &[path(&images), path(&mounts)]);
+    assert!(few.status.success() && few.stderr.is_empty(), "{few:?}");
+    all_are_served(&session);
+    session.ok(&["zpool", "export", "tank"]);
     session.import("tank", &[]);
     all_are_served(&session);
     let [daemon] = session.daemons()[..] else {

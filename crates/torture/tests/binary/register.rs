@@ -3,6 +3,7 @@
 use crate::lifecycle::kill_server;
 use crate::session::{Session, path};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -44,6 +45,8 @@ fn a_pool_whose_daemon_was_killed_comes_back_by_its_name_alone() {
     assert_eq!(list.stdout, b"no pools available\n", "{list:?}");
     assert_eq!(list.status.code(), Some(0), "{list:?}");
     assert_noted(&list, "tank", &[&how]);
+    let datasets = errors(&session.run(&["zfs", "list"]));
+    assert!(datasets.contains(&how), "{datasets}");
     let import = session.run(&["zpool", "import"]);
     assert_eq!((import.status.code(), import.stdout.len()), (Some(0), 0));
     assert_noted(&import, "tank", &[&how]);
@@ -214,6 +217,16 @@ fn a_logout_loses_neither_daemons_nor_pools() {
     }
     let back = run(&["zpool", "import", &name]);
     assert!(back.status.success(), "{back:?}");
+    // Nobody else reads a pool past the modes of its files.
+    let mode = fs::metadata(&image).expect("an image").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Who may not mount where the pool says is told how it goes.
+    let place = format!("mountpoint=/{name}");
+    assert!(run(&["zfs", "set", "-u", &place, &name]).status.success());
+    assert!(run(&["zpool", "export", &name]).status.success());
+    let back = run(&["zpool", "import", "-d", path(&image), &name]);
+    let advice = format!("'-R {}'", path(&home.path().join("mnt")));
+    assert!(errors(&back).contains(&advice), "{back:?}");
     let gone = run(&["zpool", "export", &name]);
     assert!(gone.status.success(), "{gone:?}");
     assert!(!errors(&run(&["zpool", "list"])).contains(&name));

@@ -135,3 +135,57 @@ fn a_copy_gives_no_rights_that_nobody_asked_for() {
     assert_eq!(mode(&trusted.join("program")), Some(0o6755));
     assert!(mode(&trusted.join("null")).is_some());
 }
+
+/// What an image or a command line says is text to a terminal, and nothing else.
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    const ESCAPE: &str = "\x1b[31m";
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let property = format!("user:x={ESCAPE}");
+    session.ok(&["zfs", "set", &property, "tank"]);
+    let device = session.images().join(format!("second{ESCAPE}.img"));
+    let file = fs::File::create(&device).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    session.ok(&["zpool", "add", "tank", path(&device)]);
+    fs::write(session.mount("tank").join(format!("file{ESCAPE}")), "").expect("written");
+    let mut lines = vec![
+        "zfs get user:x tank",
+        "zfs list -o name,user:x tank",
+        "zpool status tank",
+        "zpool list -v tank",
+        "zpool iostat -v tank",
+        "zpool history tank",
+    ];
+    let images = session.images();
+    let offline = [
+        format!("zpool import -d {}", path(&images)),
+        format!("inspect -p {} -e -dddd tank", path(&images)),
+        format!("ls {}:", path(&images)),
+        format!("tree {}:", path(&images)),
+    ];
+    let is_clean = |session: &Session, line: &str| {
+        let Some(text) = crate::progress::on_a_terminal(session, &[line]) else {
+            println!("skipped: there is no script(1)");
+            return;
+        };
+        assert!(text.contains("?[31m"), "{line}: {text:?}");
+        assert!(!text.contains(ESCAPE), "{line}: {text:?}");
+    };
+    lines.drain(..).for_each(|line| is_clean(&session, line));
+    // Programs get what was set; messages are for people, wherever they go.
+    let value = session.ok(&["zfs", "get", "-Ho", "value", "user:x", "tank"]);
+    assert_eq!(value, format!("{ESCAPE}\n"));
+    for words in [
+        ["zfs", "list", &format!("tank/{ESCAPE}")],
+        ["zpool", "list", ESCAPE],
+        ["zfs", "unmount", &format!("/{ESCAPE}")],
+    ] {
+        let said = session.refused(&words);
+        assert!(said.contains("?[31m") && !said.contains(ESCAPE), "{said:?}");
+    }
+    session.export("tank");
+    offline.iter().for_each(|line| is_clean(&session, line));
+}

@@ -1,6 +1,7 @@
 //! What looks like one thing on a command line, and is another.
 
 use crate::session::{Session, path};
+use std::path::Path;
 
 /// Words that stand for a layout or a class of devices are never names of files, and a pool is mounted below no
 /// directory that depends on where the command was run.
@@ -90,4 +91,81 @@ fn a_daemon_has_the_name_of_its_pool() {
         line.escape_ascii()
     );
     session.export("tank");
+}
+
+/// A file system that nothing can be written to is called that, not a lack of permission.
+#[test]
+fn a_read_only_file_system_is_called_so() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let folder = session.images().join("still");
+    std::fs::create_dir(&folder).expect("made");
+    let mounted = session.shell("mount -t tmpfs -o size=100m tmpfs \"$1\"", &[path(&folder)]);
+    if !mounted.status.success() {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let image = folder.join("tank.img");
+    let file = std::fs::File::create(&image).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    session.create_of("tank", &[path(&image)], &[]);
+    session.export("tank");
+    let remounted = session.shell("mount -o remount,ro \"$1\"", &[path(&folder)]);
+    assert!(remounted.status.success(), "{remounted:?}");
+    let import = ["zpool", "import", "-N", "-d", path(&folder)];
+    let said = session.refused(&[&import[..], &["tank"]].concat());
+    let reason = "read-only, or on a file system that is";
+    assert!(said.contains(reason), "{said}");
+    assert!(
+        said.ends_with("imported using '-o readonly=on'.\n"),
+        "{said}"
+    );
+    let new = folder.join("new.img");
+    let from = session.mounts();
+    let to = format!("{}:", path(&image));
+    let create = ["zpool", "create", "--size", "64M", "-m", "none", "new"];
+    for words in [
+        [&create[..], &[path(&new)]].concat(),
+        vec!["mkimage", path(&from), path(&new)],
+        vec!["cp", path(Path::new("/proc/self/comm")), &to],
+        vec!["zpool", "labelclear", "-f", path(&image)],
+    ] {
+        let said = session.refused(&words);
+        assert!(said.contains(reason), "{words:?}: {said}");
+        assert!(!said.contains("ermission"), "{words:?}: {said}");
+    }
+    session.ok(&[&import[..], &["-o", "readonly=on", "tank"]].concat());
+    session.ok(&["zpool", "export", "tank"]);
+    let unmounted = session.shell("umount \"$1\"", &[path(&folder)]);
+    assert!(unmounted.status.success(), "{unmounted:?}");
+}
+
+/// Who looks for a pool that runs is told that it does.
+#[test]
+fn a_pool_that_is_imported_is_not_called_damaged() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 64, &[]);
+    let images = session.images();
+    let listed = session.run(&["zpool", "import", "-d", path(&images)]);
+    let said = String::from_utf8_lossy(&listed.stderr);
+    let reason = "'tank' is imported already\n";
+    assert_eq!(said, format!("no pools available to import\n{reason}"));
+    let said = session.refused(&["zpool", "import", "-d", path(&images), "lake"]);
+    assert_eq!(
+        said,
+        format!("cannot import 'lake': no such pool available\n{reason}")
+    );
+}
+
+/// The name of a program is a word that can be mistyped as well.
+#[test]
+fn a_program_with_a_slip_is_meant() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let said = session.refused(&["zpol", "list"]);
+    assert_eq!(said, "unrecognized command 'zpol'\ndid you mean 'zpool'?\n");
 }
