@@ -89,27 +89,37 @@ fn instrument(
 ) {
     let (base, labels) = prometheus_name(&report.pool, &metric.name, devices);
     let help = || help::instrument(&metric.name);
+    let (base, seconds) = match base.strip_suffix("_ns") {
+        Some(name) => (format!("{name}_seconds"), true),
+        None => (base, false),
+    };
     match &metric.reading {
         Reading::Count(count) => {
             let name = format!("{base}_total");
             let lines = families.of(&name, "counter", help);
-            let _ = writeln!(lines, "{name}{{{labels}}} {count}");
+            let _ = writeln!(lines, "{name}{{{labels}}} {}", scaled(*count, seconds));
         }
         Reading::Level { now, highest } => {
             let lines = families.of(&base, "gauge", help);
-            let _ = writeln!(lines, "{base}{{{labels}}} {now}");
+            let _ = writeln!(lines, "{base}{{{labels}}} {}", scaled(*now, seconds));
             let name = format!("{base}_highest");
             let lines = families.of(&name, "gauge", || help() + " The highest so far.");
-            let _ = writeln!(lines, "{name}{{{labels}}} {highest}");
+            let _ = writeln!(lines, "{name}{{{labels}}} {}", scaled(*highest, seconds));
         }
         Reading::Distribution(found) => {
-            let (name, seconds) = match base.strip_suffix("_ns") {
-                Some(name) => (format!("{name}_seconds"), true),
-                None => (base, false),
-            };
-            let lines = families.of(&name, "histogram", help);
-            prometheus_histogram(&name, &labels, found, seconds, lines);
+            let lines = families.of(&base, "histogram", help);
+            prometheus_histogram(&base, &labels, found, seconds, lines);
         }
+    }
+}
+
+/// A value as it is, or nanoseconds in seconds.
+fn scaled(value: impl Into<i128>, seconds: bool) -> String {
+    let value = value.into();
+    if seconds {
+        (value as f64 / 1e9).to_string()
+    } else {
+        value.to_string()
     }
 }
 
@@ -164,13 +174,7 @@ fn prometheus_histogram(
     seconds: bool,
     out: &mut String,
 ) {
-    let scaled = |value: u64| {
-        if seconds {
-            (value as f64 / 1e9).to_string()
-        } else {
-            value.to_string()
-        }
-    };
+    let scaled = |value: u64| scaled(value, seconds);
     // The same buckets each time, whether anything is in them or not: rates are taken of each.
     let found_buckets = found.whole().buckets;
     let mut seen = 0u64;

@@ -17,6 +17,7 @@ fn report() -> MetricsReport {
         ),
         ("vdev.00ff.sync_read.bytes", Reading::Count(9)),
         ("vdev.00ff.slow", Reading::Count(1)),
+        ("fuse.polls_lost_ns", Reading::Count(1_500_000)),
     ];
     MetricsReport::new("ta\"nk", 2_000_000_000, readings)
 }
@@ -45,6 +46,7 @@ fn the_text_format_has_types_labels_and_seconds() {
         format!("millpond_queue_depth_highest{{{pool},queue=\"prefetch\"}} 5"),
         format!("millpond_vdev_class_bytes_total{{{pool},vdev=\"00ff\",class=\"sync_read\"}} 9"),
         format!("millpond_vdev_slow_total{{{pool},vdev=\"00ff\"}} 1"),
+        format!("millpond_fuse_polls_lost_seconds_total{{{pool}}} 0.0015"),
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

@@ -1,6 +1,8 @@
 //! What the metrics endpoint of a served pool answers, and that the dashboard and the alert rules ask for what is
 //! there.
 
+mod exposition;
+
 use crate::session::{Session, path};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -44,11 +46,18 @@ fn a_pool_tells_its_health_and_its_datasets() {
     let Some(mut session) = Session::new() else {
         return;
     };
-    session.create("tank", 96, &[]);
+    // Letters that labels have to escape.
+    let images = session.images().join("odd \"\\\n");
+    std::fs::create_dir(&images).expect("made");
+    let image = images.join("tank.img");
+    let file = std::fs::File::create(&image).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    session.create_of("tank", &[path(&image)], &[]);
     session.ok(&["zfs", "create", "-o", "quota=32M", "tank/a"]);
+    session.ok(&["zfs", "create", "-V", "4M", "tank/vol b:c"]);
     session.ok(&["zpool", "scrub", "-w", "tank"]);
     session.export("tank");
-    let (images, mounts) = (session.images(), session.mounts());
+    let mounts = session.mounts();
     let socket = session.images().with_file_name("metrics");
     let mut server = session.spawn(&[
         "serve",
@@ -75,10 +84,14 @@ fn a_pool_tells_its_health_and_its_datasets() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    let image = format!("path=\"{}\"", path(&images.join("tank.img")));
+    let escaped = path(&image).replace('\\', "\\\\").replace('"', "\\\"");
+    let image = format!("path=\"{}\"", escaped.replace('\n', "\\n"));
     let device = |line: &&str| line.starts_with("millpond_vdev_") && line.contains(&image);
     assert!(text.lines().any(|line| device(&line)), "{text}");
-    assert_well_formed(&text);
+    let (head, body) = text.split_once("\r\n\r\n").expect("a body");
+    let length = format!("Content-Length: {}", body.len());
+    assert!(head.lines().any(|line| line == length), "{head}");
+    assert_eq!(exposition::check(body), Ok(()), "{body}");
     let offered = names(&text);
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
     for file in ["prometheus/millpond.rules.yml", "grafana/millpond.json"] {
@@ -91,31 +104,17 @@ fn a_pool_tells_its_health_and_its_datasets() {
     }
 }
 
-/// Every sample stands below the help and the type of its name, once.
-fn assert_well_formed(text: &str) {
-    let body = text.split_once("\r\n\r\n").expect("a body").1;
-    let mut seen = BTreeSet::new();
-    let mut family = String::new();
-    let mut helped = String::new();
-    for line in body.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, help) = rest.split_once(' ').expect("a text");
-            assert!(help.ends_with('.'), "{line}");
-            helped = name.to_owned();
-        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            family = rest.split(' ').next().expect("a name").to_owned();
-            assert_eq!(helped, family, "{line}");
-            assert!(seen.insert(family.clone()), "{family} twice");
-        } else {
-            let (sample, value) = line.rsplit_once(' ').expect(line);
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            let name = sample.split('{').next().expect("a name");
-            let suffix = name.strip_prefix(&family).expect(line);
-            assert!(
-                matches!(suffix, "" | "_bucket" | "_sum" | "_count"),
-                "{line}"
-            );
-            assert!(seen.insert(sample.to_owned()), "{sample} twice");
-        }
+/// Of two pools at once, every name has one type.
+#[test]
+fn the_instruments_of_two_pools_are_one_text() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.create("lake", 96, &[]);
+    let text = session.ok(&["stat", "--prometheus"]);
+    assert_eq!(exposition::check(&text), Ok(()), "{text}");
+    for pool in ["tank", "lake"] {
+        assert!(text.contains(&format!("pool=\"{pool}\"")), "{text}");
     }
 }
