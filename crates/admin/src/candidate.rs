@@ -13,6 +13,8 @@ pub enum ImportState {
     FeaturesDisabled,
     /// It was last used elsewhere: needs `-f`.
     UsedElsewhere,
+    /// Not exported, and the kernel's own implementation is here, which may have it open: it needs `-f`.
+    PerhapsInKernel,
     /// Another host uses it now.
     Active {
         /// Its name.

@@ -106,6 +106,8 @@ fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
         ImportState::MissingDevices
     } else if found.state == PoolState::Active && Host::current().is_other(&found.last_user) {
         ImportState::UsedElsewhere
+    } else if found.state == PoolState::Active && pool::kernel_module_present() {
+        ImportState::PerhapsInKernel
     } else if state == VdevState::Degraded {
         ImportState::Degraded
     } else if found.version < 5000 {

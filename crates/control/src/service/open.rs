@@ -442,12 +442,16 @@ fn with_features(failure: Failure, features: &[MissingFeature], readable: bool) 
         });
     let failure = lines.fold(failure.because(head), Failure::because);
     if readable {
-        failure
-            .because("All unsupported features are only required for writing to the pool.")
-            .advise("The pool can be imported using '-o readonly=on'.")
+        let reason = "All unsupported features are only required for writing to the pool.";
+        can_be_read(failure.because(reason))
     } else {
         failure
     }
+}
+
+/// Of a pool that can be read.
+fn can_be_read(failure: Failure) -> Failure {
+    failure.advise("The pool can be imported using '-o readonly=on'.")
 }
 
 fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
@@ -470,8 +474,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             &format!("{path} is in use by another process; export the pool there"),
         ),
         PoolError::Device(error @ DeviceError::ReadOnlyPlace { .. }) => {
-            cannot(FailureKind::ReadOnly, &error.to_string())
-                .advise("The pool can be imported using '-o readonly=on'.")
+            can_be_read(cannot(FailureKind::ReadOnly, &error.to_string()))
         }
         PoolError::MissingDevices { reason, .. } => {
             let failure = cannot(FailureKind::Medium, UNAVAILABLE);
@@ -484,11 +487,10 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .because(reason.clone())
             .advise("\tDestroy and re-create the pool from\n\ta backup source."),
-        PoolError::ReadOnlyPossible(blocker) => cannot(
+        PoolError::ReadOnlyPossible(blocker) => can_be_read(cannot(
             FailureKind::Unsupported,
             &format!("cannot be opened for writing: {blocker}"),
-        )
-        .advise("The pool can be imported using '-o readonly=on'."),
+        )),
         PoolError::NoLabel { .. }
         | PoolError::CheckpointExists
         | PoolError::DiscardingCheckpoint

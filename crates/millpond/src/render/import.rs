@@ -65,6 +65,12 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
             "The pool was last accessed by another system.",
             "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag.",
         ),
+        ImportState::PerhapsInKernel => pair(
+            "The pool was not exported, and the kernel's ZFS module is here (/dev/zfs), which\n\tmay have \
+             it open.",
+            "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag, if \
+             OpenZFS's 'zpool list' does not know it.",
+        ),
         ImportState::Active { host, host_id } => (
             Some("The pool is currently imported by another system.".to_owned()),
             format!(
@@ -128,6 +134,7 @@ fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
         | ImportState::LegacyVersion
         | ImportState::FeaturesDisabled
         | ImportState::UsedElsewhere
+        | ImportState::PerhapsInKernel
         | ImportState::Active { .. }
         | ImportState::Degraded => (None, String::new()),
     }
@@ -149,6 +156,7 @@ const fn message_id(found: &ImportCandidate) -> Option<&'static str> {
         ImportState::Ready
         | ImportState::LegacyVersion
         | ImportState::FeaturesDisabled
+        | ImportState::PerhapsInKernel
         | ImportState::UnsupportedFeatures(_)
         | ImportState::ReadOnlyFeatures(_) => None,
     }

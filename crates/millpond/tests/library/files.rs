@@ -163,6 +163,53 @@ fn a_user_may_what_permissions_say() {
     assert_eq!((mine.uid, mine.gid, mine.permissions), (1234, 99, 0o660));
 }
 
+/// An access list as Linux has it: read and write for the owner, reading for one more user, nothing for the rest.
+fn access_list(user: u32) -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in [
+        (1_u16, 6_u16, NOBODY),
+        (2, 4, user),
+        (4, 0, NOBODY),
+        (16, 4, NOBODY),
+        (32, 0, NOBODY),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn access_lists_are_extended_attributes_and_obeyed() {
+    const LIST: &str = "system.posix_acl_access";
+    let fixture = Fixture::new();
+    fixture
+        .pool
+        .set_property("pond", "acltype", "posix")
+        .unwrap();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.write("f", b"text").unwrap();
+    let list = access_list(1234);
+    files.set_xattr("f", LIST, &list).unwrap();
+    assert_eq!(files.xattr("f", LIST).unwrap(), list);
+    assert_eq!(files.metadata("f").unwrap().permissions, 0o640);
+    let named = files.acting_as(1234, 99, &[]);
+    assert_eq!(named.read("f").unwrap(), b"text");
+    assert_eq!(
+        named.write("f", b"").unwrap_err().kind(),
+        ErrorKind::PermissionDenied
+    );
+    let other = files.acting_as(1235, 99, &[]);
+    assert_eq!(
+        other.read("f").unwrap_err().kind(),
+        ErrorKind::PermissionDenied
+    );
+    files.remove_xattr("f", LIST).unwrap();
+    assert!(named.read("f").is_err());
+}
+
 #[test]
 fn errors_say_what_can_be_done_and_name_the_path() {
     let fixture = Fixture::new();

@@ -169,3 +169,33 @@ fn a_program_with_a_slip_is_meant() {
     let said = session.refused(&["zpol", "list"]);
     assert_eq!(said, "unrecognized command 'zpol'\ndid you mean 'zpool'?\n");
 }
+
+/// A list of pools says what an import would.
+#[test]
+fn a_pool_that_the_kernel_may_have_open_is_listed_so() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 64, &["-m", "none"]);
+    crate::lifecycle::kill_server(&session, "tank");
+    let image = session.images().join("tank.img");
+    // Another /dev, with what OpenZFS's module makes there.
+    let with_module = |words: &str| {
+        let script = format!(
+            "exec unshare -m sh -c 'mount -t tmpfs tmpfs /dev && touch /dev/zfs && exec \"$0\" {words}' \"$0\" \"$1\""
+        );
+        session.shell(&script, &[path(&image)])
+    };
+    let listed = with_module("zpool import -d \"$1\"");
+    let said = String::from_utf8_lossy(&listed.stdout).into_owned();
+    if !said.contains("pool: tank") {
+        println!("skipped: nothing can be mounted here: {listed:?}");
+        return;
+    }
+    assert!(said.contains("the kernel's ZFS module is here"), "{said}");
+    assert!(said.contains("'-f' flag"), "{said}");
+    let refused = with_module("zpool import -N -d \"$1\" tank");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("the kernel's ZFS module is here"), "{said}");
+    session.import("tank", &["-N"]);
+}
