@@ -256,7 +256,7 @@ impl Pool {
             (None, false) => Beside::Mirror,
         };
         let mut whole = self.config();
-        check_target(&whole.root, target, beside)?;
+        check_target(&whole.root, target, beside, self.space.as_deref())?;
         let is_above = |top: &&VdevConfig| top.find(target).is_some();
         let top = whole.root.children.iter().find(is_above).cloned();
         let top = top.ok_or(PoolError::NoSuchVdev { guid: target })?;

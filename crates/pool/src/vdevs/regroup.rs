@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::{Guid, Txg};
 use format::config::{keys, vdev_types};
 use format::features;
+use space::{ClassKind, PoolSpace};
 use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
 
 use crate::config::VdevConfig;
@@ -77,18 +78,21 @@ pub(super) const NOT_A_SIDE: &str = "can only attach to mirrors and top-level di
 /// Why a spare cannot stand in.
 const NOT_FOR_SPARES: &str = "spares stand in for devices with data only";
 
-/// Whether a device belongs to a top-level vdev for data.
-fn is_for_data(root: &VdevConfig, leaf: Guid) -> bool {
+/// Whether a device belongs to a top-level vdev for data: the pool's space knows, for no configuration says it.
+fn is_for_data(root: &VdevConfig, leaf: Guid, space: Option<&PoolSpace>) -> bool {
     let mut tops = root.children.iter();
     let top = tops.find(|top| top.find(leaf).is_some());
-    top.is_some_and(|top| {
-        let bias = top.list.str(keys::ALLOCATION_BIAS);
-        !top.flag(keys::IS_LOG) && bias.is_none()
-    })
+    let known = top.and_then(|top| space?.vdev(top.id()));
+    known.is_some_and(|known| known.geometry().class == ClassKind::Normal)
 }
 
 /// Whether a device may come beside the node `target`.
-pub(super) fn check_target(root: &VdevConfig, target: Guid, beside: Beside) -> Result<()> {
+pub(super) fn check_target(
+    root: &VdevConfig,
+    target: Guid,
+    beside: Beside,
+    space: Option<&PoolSpace>,
+) -> Result<()> {
     let parent = root.parent_of(target);
     let parent = parent.ok_or(PoolError::NoSuchVdev { guid: target })?;
     let is_leaf = root.find(target).is_some_and(VdevConfig::is_leaf);
@@ -105,7 +109,9 @@ pub(super) fn check_target(root: &VdevConfig, target: Guid, beside: Beside) -> R
         (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing | Beside::Spare) => {
             Err(PoolError::refused(REPLACED_ALREADY))
         }
-        (_, Beside::Spare) if !is_for_data(root, target) => Err(PoolError::refused(NOT_FOR_SPARES)),
+        (_, Beside::Spare) if !is_for_data(root, target, space) => {
+            Err(PoolError::refused(NOT_FOR_SPARES))
+        }
         (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing | Beside::Spare) => {
             Ok(())
         }
@@ -128,7 +134,7 @@ impl FirstPass<'_> {
                 Ok((Err(being_removed()), Vec::new()))
             }
             DeviceChange::Attach(new) => {
-                let checked = check_target(&root, new.target, new.beside);
+                let checked = check_target(&root, new.target, new.beside, Some(self.space));
                 if checked.is_ok() {
                     self.attach(*new)?;
                 }

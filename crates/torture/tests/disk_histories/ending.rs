@@ -16,10 +16,16 @@ fn wait(what: &str, pool: &Arc<Pool>, goes_on: impl Fn() -> bool) {
     let begun = Instant::now();
     while goes_on() {
         assert_eq!(pool.suspended(), None, "{what}");
+        let events = || {
+            let all = pool.events(0);
+            all[all.len().saturating_sub(12)..].to_vec()
+        };
         assert!(
             begun.elapsed() < PATIENCE,
-            "{what} does not end: {:#?}",
-            View::of(pool)
+            "{what} does not end: {:#?}, {:#?}, last {:#?}",
+            View::of(pool),
+            pool.status().unwrap().root,
+            events()
         );
         std::thread::sleep(Duration::from_millis(3));
     }

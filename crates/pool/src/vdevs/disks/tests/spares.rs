@@ -235,7 +235,8 @@ fn spares_are_shared_by_pools_and_for_data_only() {
     let single = NewVdev::Single(file(folder, "o"));
     let log = NewVdev::Single(file(folder, "l"));
     let mut options = CreateOptions::new("other", vec![single]);
-    options.others = vec![(VdevRole::Log, log)];
+    let special = NewVdev::Single(file(folder, "special"));
+    options.others = vec![(VdevRole::Log, log), (VdevRole::Special, special)];
     let other = Pool::create(options).unwrap();
     other.add_spares(&[path(folder, "s")], false).unwrap();
     assert_eq!(other.spares()[0].guid, pool.spares()[0].guid);
@@ -243,11 +244,13 @@ fn spares_are_shared_by_pools_and_for_data_only() {
     assert!(crate::vdevs::disks::is_in_use(&again.unwrap_err()));
     let part = other.add_spares(&[path(folder, "a")], true);
     assert!(crate::vdevs::disks::is_in_use(&part.unwrap_err()));
-    let refused = other.attach_device(leaf(&other, "l"), &path(folder, "s"), &REPLACE);
-    assert_eq!(
-        reason(refused),
-        "spares stand in for devices with data only"
-    );
+    for name in ["l", "special"] {
+        let refused = other.attach_device(leaf(&other, name), &path(folder, "s"), &REPLACE);
+        assert_eq!(
+            reason(refused),
+            "spares stand in for devices with data only"
+        );
+    }
     other.export().unwrap();
     pool.export().unwrap();
 }
