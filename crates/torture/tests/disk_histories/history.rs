@@ -11,7 +11,7 @@ use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection, Vd
 use sim::{Fault, FaultKind, Timeline, Times};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Bytes of a disk, at least.
 const SIZE: u64 = 160 << 20;
@@ -43,6 +43,8 @@ pub(crate) struct History {
     pub(crate) timeline: Timeline,
     folder: tempfile::TempDir,
     pub(crate) disks: Vec<Arc<Disk>>,
+    /// The same, for what opens them by their paths: a spare may have come after the import.
+    known: Arc<Mutex<Vec<Arc<Disk>>>>,
     pub(crate) ashift: u32,
     pub(crate) model: PoolModel,
     pub(crate) states: States,
@@ -72,6 +74,7 @@ impl History {
             timeline: Timeline::new(),
             folder: tempfile::tempdir().unwrap(),
             disks: Vec::new(),
+            known: Arc::default(),
             ashift,
             model: PoolModel::new(POOL),
             states: States::default(),
@@ -143,6 +146,7 @@ impl History {
         let seed = self.random.draw();
         let disk = Disk::new(number, (size, seed), self.folder.path(), &self.timeline);
         self.disks.push(Arc::clone(&disk));
+        self.known.lock().unwrap().push(Arc::clone(&disk));
         let device = NewDevice::Open(disk.path(), Arc::new(Plug(disk)));
         (number, device)
     }
@@ -167,13 +171,14 @@ impl History {
     }
 
     pub(crate) fn options(&self) -> ImportOptions {
-        let disks = self.disks.clone();
+        let known = Arc::clone(&self.known);
         let folder = self.folder.path().to_owned();
         let mut options = ImportOptions::new(vec![folder], Selection::Name(POOL.to_owned()));
         options.force = true;
         options.between = Some(Arc::new(move |device: Arc<dyn device::BlockDevice>| {
             let name = device.describe();
-            let disk = disks
+            let known = known.lock().unwrap();
+            let disk = known
                 .iter()
                 .find(|disk| name == disk.path().display().to_string());
             disk.map_or(device, |disk| Arc::new(Plug(Arc::clone(disk))) as _)
