@@ -154,7 +154,10 @@ pub(crate) fn read(
         bytes: &open,
         object: file.object,
         size: file.size,
-        raw: view.raw.object(file.object).ok(),
+        raw: view
+            .raw
+            .as_ref()
+            .and_then(|raw| raw.object(file.object).ok()),
         damage: Damage::default(),
     };
     reader.read(&shown, problems, sink)
@@ -170,7 +173,10 @@ pub(crate) fn read_volume(
         bytes: &VolumeData(Arc::clone(&volume.data)),
         object: volume.data.id(),
         size: volume.size,
-        raw: volume.raw.object(volume.data.id()).ok(),
+        raw: volume
+            .raw
+            .as_ref()
+            .and_then(|raw| raw.object(volume.data.id()).ok()),
         damage: Damage::default(),
     };
     reader.read(&volume.name, problems, sink)

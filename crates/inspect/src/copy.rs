@@ -77,51 +77,90 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
             "{destination} is not a directory"
         )));
     }
-    let last = if options.recursive {
-        LastLink::Keep
-    } else {
-        LastLink::Follow
-    };
-    let copying = Copying {
-        options: options.clone(),
-        progress: RefCell::new(Progress::new(options.audience)),
-    };
+    let copying = Copying::new(options);
     let mut visit_volume = |view: &VolumeView, problems: &mut Problems| {
-        let own = last_name(view.name.as_bytes());
-        let (folder, name) = place_at(destination, is_directory, own)?;
-        let at = open_destination(&folder)?;
-        copying.volume(view, (at.as_fd(), &folder, &name), problems);
+        copying.volume_to(view, destination, is_directory, problems)?;
         Ok(true)
     };
     let mut visit = |named: Named, problems: &mut Problems| {
-        let (folder, name) = destination_of(&named, destination, is_directory)?;
-        let folder_fd = open_destination(&folder)?;
-        let name = name.as_deref();
-        copying.files(&named, (folder_fd.as_fd(), &folder, name), problems);
-        if options.recursive && !options.one_file_system && named.is_root() {
-            let place = (&folder_fd, folder.as_path());
-            children::each(&named, place, name, problems, &copying);
-        }
-        Ok(())
+        copying.named_to(&named, destination, is_directory, problems)
     };
     let words = (words, &options.keys);
+    let last = options.last_link();
     place::for_each_dataset(words, last, &mut problems, &mut visit, &mut visit_volume)?;
-    let mut progress = copying.progress.into_inner();
-    progress.finish();
-    Ok(Copied {
-        entries: progress.entries,
-        bytes: progress.bytes,
-        problems,
-    })
+    Ok(copying.finish(problems))
+}
+
+impl CopyOptions {
+    /// What becomes of a link that is named.
+    pub(crate) const fn last_link(&self) -> LastLink {
+        if self.recursive {
+            LastLink::Keep
+        } else {
+            LastLink::Follow
+        }
+    }
 }
 
 /// What all that one command copies has in common.
-struct Copying {
+pub(crate) struct Copying {
     options: CopyOptions,
     progress: RefCell<Progress>,
 }
 
 impl Copying {
+    pub(crate) fn new(options: &CopyOptions) -> Self {
+        Self {
+            options: options.clone(),
+            progress: RefCell::new(Progress::new(options.audience)),
+        }
+    }
+
+    /// Copies what is named into a directory, or under another name.
+    pub(crate) fn named_to(
+        &self,
+        named: &Named,
+        destination: &Path,
+        is_directory: bool,
+        problems: &mut Problems,
+    ) -> Result<()> {
+        let (folder, name) = destination_of(named, destination, is_directory)?;
+        let folder_fd = open_destination(&folder)?;
+        let name = name.as_deref();
+        self.files(named, (folder_fd.as_fd(), &folder, name), problems);
+        if self.options.recursive && !self.options.one_file_system && named.is_root() {
+            let place = (&folder_fd, folder.as_path());
+            children::each(named, place, name, problems, self);
+        }
+        Ok(())
+    }
+
+    /// Copies a volume into a directory, or under another name.
+    pub(crate) fn volume_to(
+        &self,
+        view: &VolumeView,
+        destination: &Path,
+        is_directory: bool,
+        problems: &mut Problems,
+    ) -> Result<()> {
+        let own = last_name(view.name.as_bytes());
+        let (folder, name) = place_at(destination, is_directory, own)?;
+        let at = open_destination(&folder)?;
+        self.volume(view, (at.as_fd(), &folder, &name), problems);
+        Ok(())
+    }
+
+    /// What was copied.
+    pub(crate) fn finish(self, problems: Problems) -> Copied {
+        let mut progress = self.progress.into_inner();
+        progress.finish();
+        Copied {
+            entries: progress.entries,
+            bytes: progress.bytes,
+            problems,
+        }
+    }
+
     /// Copies files into an open folder, whose path is for people; without a name right into it.
     fn files(
         &self,
@@ -166,7 +205,7 @@ fn destination_of(
             return Ok((destination.to_owned(), None));
         }
         let path = if named.is_root() {
-            named.dataset.name.as_bytes()
+            named.view.name.as_bytes()
         } else {
             &named.path
         };

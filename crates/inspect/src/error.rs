@@ -149,6 +149,14 @@ pub enum InspectError {
         /// Why.
         source: std::io::Error,
     },
+    /// What a file has is not as a sender makes it.
+    #[error("{}: {source}", path.display())]
+    Stream {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: stream::StreamError,
+    },
     /// The output is closed.
     #[error("output: {0}")]
     Output(#[source] std::io::Error),

@@ -1,4 +1,4 @@
-//! Reading pools without trusting them: ls, cat, cp, tree, inspect.
+//! Reading pools and streams without trusting them: ls, cat, cp, tree, inspect.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
@@ -21,6 +21,7 @@ mod problems;
 mod raw;
 mod run;
 mod source;
+mod streams;
 mod target;
 mod tree;
 mod verify;
@@ -41,5 +42,6 @@ pub use line::Line;
 pub use list::{ListOptions, ls, printable, printable_lines};
 pub use problems::Problems;
 pub use run::run;
+pub use streams::{VerifiedFile, VerifiedStream, stream_cp, stream_diff, stream_ls, stream_verify};
 pub use target::image_and_place;
 pub use tree::{TreeOptions, tree};

@@ -46,18 +46,9 @@ pub struct ListOptions {
 /// The words make no sense, or `out` takes nothing more.
 pub fn ls(words: &[String], options: &ListOptions, out: &mut dyn Write) -> Result<Problems> {
     let mut problems = Problems::default();
-    let last = if options.long {
-        LastLink::Keep
-    } else {
-        LastLink::Follow
-    };
+    let last = options.last_link();
     let headings = words.iter().filter(|word| word.contains(':')).count() > 1 || options.recursive;
-    let mut list = List {
-        options: options.clone(),
-        headings,
-        shown: 0,
-        out,
-    };
+    let mut list = List::new(options, headings, out);
     list.begin().map_err(InspectError::Output)?;
     let words = (words, &options.keys);
     place::for_each(words, last, &mut problems, &mut |named, problems| {
@@ -67,7 +58,19 @@ pub fn ls(words: &[String], options: &ListOptions, out: &mut dyn Write) -> Resul
     Ok(problems)
 }
 
-struct List<'a> {
+impl ListOptions {
+    /// What becomes of a link that is named.
+    pub(crate) const fn last_link(&self) -> LastLink {
+        if self.long {
+            LastLink::Keep
+        } else {
+            LastLink::Follow
+        }
+    }
+}
+
+/// A list that is being printed.
+pub(crate) struct List<'a> {
     options: ListOptions,
     headings: bool,
     /// Directories or rows so far.
@@ -75,22 +78,33 @@ struct List<'a> {
     out: &'a mut dyn Write,
 }
 
+impl<'a> List<'a> {
+    pub(crate) fn new(options: &ListOptions, headings: bool, out: &'a mut dyn Write) -> Self {
+        Self {
+            options: options.clone(),
+            headings,
+            shown: 0,
+            out,
+        }
+    }
+}
+
 impl List<'_> {
-    fn begin(&mut self) -> io::Result<()> {
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
         if self.options.json {
             self.out.write_all(b"[")?;
         }
         Ok(())
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         if self.options.json {
             self.out.write_all(b"\n]\n")?;
         }
         self.out.flush()
     }
 
-    fn named(&mut self, named: &Named, problems: &mut Problems) -> io::Result<()> {
+    pub(crate) fn named(&mut self, named: &Named, problems: &mut Problems) -> io::Result<()> {
         let view = &named.view;
         if named.attributes.file_type != FileType::Directory {
             let name = view.path(&named.path).into_bytes();
@@ -101,7 +115,9 @@ impl List<'_> {
         let mut waiting = vec![(named.path.clone(), named.attributes, 0)];
         while let Some((path, directory, depth)) = waiting.pop() {
             let below = self.directory(view, &path, &directory, problems)?;
-            if let Some(dataset) = named.source.dataset_at(&named.dataset, &path) {
+            if let Some((source, dataset)) = &named.origin
+                && let Some(dataset) = source.dataset_at(dataset, &path)
+            {
                 problems.remark(format_args!(
                     "{}: a mount point; what is in the dataset is listed as IMAGE:{dataset}",
                     view.path(&path)

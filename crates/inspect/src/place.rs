@@ -14,8 +14,8 @@ use crate::view::{LastLink, View, VolumeView};
 
 /// Something that a command line names.
 pub(crate) struct Named {
-    pub(crate) source: Arc<Source>,
-    pub(crate) dataset: DatasetEntry,
+    /// The pool, and the dataset there; none: it is in a stream.
+    pub(crate) origin: Option<(Arc<Source>, DatasetEntry)>,
     pub(crate) view: Arc<View>,
     pub(crate) attributes: Attributes,
     /// From the dataset's root.
@@ -110,8 +110,7 @@ fn find(
     let attributes = view.resolve(&found.path, last)?;
     Ok(Named {
         path: found.path.join("/").into_bytes(),
-        dataset: found.dataset,
-        source,
+        origin: Some((source, found.dataset)),
         view,
         attributes,
         place: target.place.clone(),

@@ -191,7 +191,8 @@ impl Drawing<'_> {
         match file.file_type {
             FileType::Directory => {
                 self.line(line, &[name, b"/"].concat())?;
-                if self.seen.insert((view.raw.id.0, object)) {
+                let set = view.raw.as_ref().map_or(0, |raw| raw.id.0);
+                if self.seen.insert((set, object)) {
                     return Ok(self.directory_items(view, &join(directory, name), object));
                 }
             }

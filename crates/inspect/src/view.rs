@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use base::clock::SystemClock;
-use dmu::{DmuError, Object, ObjectSet, OpenObjectSet};
+use dmu::{DmuError, Object, ObjectSet, OpenObjectSet, Zap};
 use format::ObjectSetKind;
 use format::znode::DirectoryEntry;
 use pipeline::Pipeline;
@@ -19,7 +19,7 @@ use crate::raw::{DatasetEntry, RawObjectSet, ZapKey};
 use crate::source::Store;
 
 /// Clean objects that stay in memory.
-const OBJECTS_MAX: usize = 4096;
+pub(crate) const OBJECTS_MAX: usize = 4096;
 /// Files that stay in memory.
 const FILES_MAX: usize = 4096;
 /// As many links as Linux follows.
@@ -28,7 +28,8 @@ const LINKS_MAX: usize = 40;
 pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) files: Arc<FileSystem>,
-    pub(crate) raw: RawObjectSet,
+    /// The same without an engine, of a pool: for what is damaged.
+    pub(crate) raw: Option<RawObjectSet>,
 }
 
 /// The objects of a volume: its data, and a table with its size.
@@ -39,7 +40,7 @@ const VOLUME_TABLE: ObjectId = ObjectId(2);
 pub(crate) struct VolumeView {
     pub(crate) name: String,
     pub(crate) data: Arc<Object>,
-    pub(crate) raw: RawObjectSet,
+    pub(crate) raw: Option<RawObjectSet>,
     pub(crate) size: u64,
 }
 
@@ -79,14 +80,40 @@ impl VolumeView {
         Ok(Some(Self {
             name: dataset.name.clone(),
             data: objects.object(VOLUME_DATA).map_err(failed)?,
-            raw,
+            raw: Some(raw),
             size,
         }))
     }
 
+    /// A volume whose objects are somewhere.
+    pub(crate) fn of_objects(name: String, objects: &Arc<ObjectSet>) -> Result<Self> {
+        let failed = |source: DmuError| InspectError::Files {
+            path: name.clone(),
+            source: source.into(),
+        };
+        let table = objects
+            .object(VOLUME_TABLE)
+            .and_then(|table| Zap::open(&table));
+        let size = table
+            .and_then(|table| table.lookup(b"size"))
+            .map_err(failed)?;
+        let size = size.ok_or_else(|| InspectError::WrongKind {
+            path: name.clone(),
+            problem: "the volume has no size",
+        })?;
+        let data = objects.object(VOLUME_DATA).map_err(failed)?;
+        Ok(Self {
+            name,
+            data,
+            raw: None,
+            size,
+        })
+    }
+
     /// Whether changes wait in its intent log, which is not replayed here.
     pub(crate) fn has_log(&self) -> bool {
-        !self.raw.phys.log_header.log.is_hole()
+        let raw = self.raw.as_ref();
+        raw.is_some_and(|raw| !raw.phys.log_header.log.is_hole())
     }
 }
 
@@ -133,18 +160,32 @@ impl View {
             writable: false,
             objects_max: OBJECTS_MAX,
         };
-        let failed = |source| InspectError::Files {
+        let objects = ObjectSet::open(open, root).map_err(|error| InspectError::Files {
             path: dataset.name.clone(),
-            source,
-        };
-        let objects = ObjectSet::open(open, root).map_err(|error| failed(error.into()))?;
+            source: error.into(),
+        })?;
+        Self::mount(
+            dataset.name.clone(),
+            objects,
+            dataset.phys.guid.0,
+            Some(raw),
+        )
+    }
+
+    /// Mounts a file system whose objects are somewhere.
+    pub(crate) fn mount(
+        name: String,
+        objects: Arc<ObjectSet>,
+        identity: u64,
+        raw: Option<RawObjectSet>,
+    ) -> Result<Self> {
         let source = posix::Source {
             objects,
             engine: None,
             log: None,
             space: None,
             clock: Arc::new(SystemClock),
-            identity: dataset.phys.guid.0,
+            identity,
             // Everything that is there is shown, whatever the dataset's properties say now.
             properties: DatasetProperties {
                 acl: AclKind::Posix,
@@ -158,12 +199,10 @@ impl View {
             znodes_max: FILES_MAX,
             ..MountOptions::default()
         };
-        let files = FileSystem::mount(source, options).map_err(failed)?;
-        Ok(Self {
-            name: dataset.name.clone(),
-            files,
-            raw,
-        })
+        match FileSystem::mount(source, options) {
+            Ok(files) => Ok(Self { name, files, raw }),
+            Err(source) => Err(InspectError::Files { path: name, source }),
+        }
     }
 
     /// The path of something in this dataset, for people.
@@ -178,7 +217,8 @@ impl View {
 
     /// Whether changes wait in the dataset's intent log, which is not replayed here.
     pub(crate) fn has_log(&self) -> bool {
-        !self.raw.phys.log_header.log.is_hole()
+        let raw = self.raw.as_ref();
+        raw.is_some_and(|raw| !raw.phys.log_header.log.is_hole())
     }
 
     pub(crate) fn attributes(&self, object: ObjectId) -> posix::Result<Attributes> {
@@ -234,7 +274,8 @@ impl View {
     /// The entries of a damaged directory that are still there.
     fn remaining_entries(&self, directory: ObjectId) -> Vec<Entry> {
         let mut entries = Vec::new();
-        if let Ok(table) = self.raw.object(directory) {
+        let table = self.raw.as_ref().and_then(|raw| raw.object(directory).ok());
+        if let Some(table) = table {
             table.zap_entries_past(&mut |_| {}, &mut |entry| {
                 if let (ZapKey::Name(name), Some(word)) = (entry.key, entry.value.as_word()) {
                     let object = ObjectId(DirectoryEntry::AT.object.get(word));

@@ -15,6 +15,7 @@ mod own;
 mod progress;
 mod render;
 mod repeat;
+mod streams;
 mod version;
 mod waiting;
 mod zfs;
@@ -61,14 +62,14 @@ fn main() -> ExitCode {
     if program_named(&called).is_none()
         && let [help, topic, ..] = words.as_slice()
         && help == "help"
-        && program_named(topic).is_some()
+        && program_below(topic).is_some()
     {
         words.swap(0, 1);
     }
     // `millpond zpool …` is `zpool …`.
     let program = match program_named(&called) {
         Some(program) => program,
-        None => match words.first().and_then(|word| program_named(word)) {
+        None => match words.first().and_then(|word| program_below(word)) {
             Some(program) => {
                 words.remove(0);
                 program
@@ -80,10 +81,11 @@ fn main() -> ExitCode {
 }
 
 /// All programs that this one answers to.
-static PROGRAMS: [&Program; 4] = [
+static PROGRAMS: [&Program; 5] = [
     &zpool::PROGRAM,
     &zfs::PROGRAM,
     &zstream::PROGRAM,
+    &streams::PROGRAM,
     &own::PROGRAM,
 ];
 
@@ -93,6 +95,14 @@ fn program_named(name: &str) -> Option<&'static Program> {
         "zfs" => Some(&zfs::PROGRAM),
         "zstream" => Some(&zstream::PROGRAM),
         _ => None,
+    }
+}
+
+/// A program by the word behind `millpond`.
+fn program_below(word: &str) -> Option<&'static Program> {
+    match word {
+        "stream" => Some(&streams::PROGRAM),
+        other => program_named(other),
     }
 }
 

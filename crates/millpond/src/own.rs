@@ -1,7 +1,7 @@
 //! Millpond's own commands: looking into images without importing them, serving, measuring.
 
 mod completions;
-mod files;
+pub(crate) mod files;
 pub(crate) mod inspect;
 mod man;
 mod mkimage;

@@ -27,6 +27,7 @@
 
 mod begin;
 mod convert;
+mod embedded;
 mod error;
 mod features;
 mod package;
@@ -40,6 +41,7 @@ mod tests;
 
 pub use begin::{Header, begin_name, decode_list, name_field};
 pub use convert::{Change, Recompress, compression_of_name, convert, decompress};
+pub use embedded::{embedded_contents, spill_offset};
 pub use error::StreamError;
 pub use features::Features;
 pub use package::{PackageList, PackageSnapshot, PackageSystem, PackageValue};

@@ -36,11 +36,14 @@ pub(super) fn each(
     problems: &mut Problems,
     copying: &Copying,
 ) {
-    let (head, snapshot) = match top.dataset.name.split_once('@') {
-        Some((head, snapshot)) => (head, Some(snapshot)),
-        None => (top.dataset.name.as_str(), None),
+    let Some((source, dataset)) = &top.origin else {
+        return;
     };
-    let directory = Source::directory_of(&top.dataset);
+    let (head, snapshot) = match dataset.name.split_once('@') {
+        Some((head, snapshot)) => (head, Some(snapshot)),
+        None => (dataset.name.as_str(), None),
+    };
+    let directory = Source::directory_of(dataset);
     let made = name.map(|name| String::from_utf8_lossy(name).into_owned());
     let mut seen = HashSet::from([directory]);
     let mut waiting = vec![Waiting {
@@ -49,7 +52,6 @@ pub(super) fn each(
         made: made.into_iter().collect(),
     }];
     while let Some(parent) = waiting.pop() {
-        let source = &top.source;
         for (child, directory) in source.children(parent.directory, &parent.name, problems) {
             let name = format!("{}/{child}", parent.name);
             if !seen.insert(directory) || !is_plain(&child) {
@@ -124,9 +126,8 @@ fn named(
     let view = Arc::new(source.view(&dataset)?);
     let attributes = view.resolve(&[], LastLink::Keep)?;
     Ok(Some(Named {
-        source: Arc::clone(source),
         place: dataset.name.clone(),
-        dataset,
+        origin: Some((Arc::clone(source), dataset)),
         view,
         attributes,
         path: Vec::new(),

@@ -224,6 +224,7 @@ impl From<InspectError> for Error {
             InspectError::NoUberblock { .. }
             | InspectError::Read(_)
             | InspectError::Format { .. }
+            | InspectError::Stream { .. }
             | InspectError::NoObject { .. }
             | InspectError::NoEntry(_) => Self::Damaged,
         };

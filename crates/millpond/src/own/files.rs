@@ -190,7 +190,7 @@ fn tree(call: &Invocation) -> Outcome {
 }
 
 /// Says what could not be done; that alone makes the status 1.
-fn end(command: &str, result: Result<Problems, InspectError>) -> Outcome {
+pub(crate) fn end(command: &str, result: Result<Problems, InspectError>) -> Outcome {
     let problems = match result {
         Ok(problems) => problems,
         // Whoever read the output has seen enough.

@@ -13,7 +13,7 @@ use format::stream::{
     FreeObjectsRecord, FreeRecord, RedactRecord, SPILL_UNMODIFIED, SpillRecord,
     WriteEmbeddedRecord, WriteRecord,
 };
-use stream::Record;
+use stream::{Record, embedded_contents, spill_offset};
 use sys::Buffer;
 use txg::Engine;
 
@@ -21,8 +21,6 @@ use super::{Incoming, Piece, ReceiveError};
 
 /// The largest block there is.
 pub(super) const BLOCK_MAX: u64 = 16 << 20;
-/// Bytes of a pointer's contents, at most.
-const EMBEDDED_MAX: u32 = 112;
 /// Blocks that are left out by one record, at most, and with one transaction.
 const REDACTED_BLOCKS_MAX: u64 = 1 << 31;
 const REDACTED_PIECE: u64 = 1024;
@@ -33,8 +31,6 @@ const REDACTED_UNSYNCED_MAX: u64 = 1 << 16;
 const POINTER_BYTES: u64 = 128;
 /// Transactions between two looks whether the stream is still wanted, which is a system call.
 const WANTED_STRIDE: u64 = 16;
-/// Kinds of embedded contents.
-const EMBEDDED_KINDS: u8 = 3;
 
 /// What a stream says of itself that the writing of it depends on.
 #[derive(Clone, Copy, Debug)]
@@ -455,13 +451,6 @@ impl Applier<'_> {
     }
 }
 
-/// Where OpenZFS says that a spill block of this size is written that is embedded in its pointer: at the offset of the
-/// block with the number of spill blocks.
-pub(super) const fn spill_offset(size: u64) -> u64 {
-    const SPILL_BLOCK: u64 = u64::MAX - 1;
-    SPILL_BLOCK.wrapping_mul(size)
-}
-
 /// The type that a record names.
 pub(super) fn object_type(number: u32) -> Result<ObjectType> {
     u8::try_from(number)
@@ -469,21 +458,6 @@ pub(super) fn object_type(number: u32) -> Result<ObjectType> {
         .map(ObjectType)
         .filter(|kind| kind.is_valid())
         .ok_or(ReceiveError::Invalid("no such type of objects"))
-}
-
-/// What a block has that lies in its pointer.
-pub(super) fn embedded_contents(record: &WriteEmbeddedRecord, payload: &[u8]) -> Result<Vec<u8>> {
-    let size = u64::from(record.logical_size);
-    let is_valid = record.physical_size <= EMBEDDED_MAX
-        && record.embedded_kind < EMBEDDED_KINDS
-        && (1..=BLOCK_MAX).contains(&size)
-        && record.offset.checked_add(size).is_some();
-    let stored = usize::try_from(record.physical_size)
-        .ok()
-        .and_then(|stored| payload.get(..stored))
-        .filter(|_| is_valid)
-        .ok_or(ReceiveError::Invalid("a block of no valid size"))?;
-    decompressed(record.compression, stored.to_vec(), size)
 }
 
 /// The bytes of a block that may be compressed.

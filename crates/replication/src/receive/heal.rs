@@ -13,9 +13,9 @@ use format::stream::{SpillRecord, WriteEmbeddedRecord, WriteRecord};
 use format::{BlockPointer, DnodePhys};
 use pipeline::{Healing, Offered};
 use pool::Pool;
-use stream::Record;
+use stream::{Record, embedded_contents, spill_offset};
 
-use super::apply::{BLOCK_MAX, decompressed, embedded_contents, spill_offset};
+use super::apply::{BLOCK_MAX, decompressed};
 use super::{Incoming, Piece, ReceiveError};
 use crate::blocks::Blocks;
 

@@ -47,6 +47,7 @@ mod session_weight;
 mod splits;
 mod stopped;
 mod strangers;
+mod stream_files;
 mod suspension;
 mod trims;
 mod verbs;
