@@ -340,7 +340,7 @@ fn a_mistyped_command_is_guessed_and_one_that_is_not_there_yet_says_so_alone() {
             "zpool help statsu",
             "unrecognized command 'statsu'; did you mean 'status'?",
         ),
-        ("zpool split tank new", "'zpool split' is not there yet: "),
+        ("zfs share tank", "'zfs share' is not there yet: "),
         ("zfs program tank b", "'zfs program' is not there yet: "),
     ] {
         let output = sandbox.run(line);

@@ -10,4 +10,6 @@ fn what_the_helper_says_is_told() {
     let failure = not_unmounted(&error);
     assert_ne!(failure.kind, FailureKind::Busy);
     assert!(failure.to_string().contains("/etc/mtab"), "{failure}");
+    let advice = "root makes it with 'ln -s /proc/self/mounts /etc/mtab'";
+    assert!(failure.to_string().ends_with(advice), "{failure}");
 }

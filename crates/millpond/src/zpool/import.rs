@@ -155,7 +155,8 @@ pub(crate) fn places(call: &Invocation, absent: &[KnownPool]) -> Result<Vec<Path
 /// The devices that a cache file names, as far as they are there.
 fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
     let devices = control::cached_devices(std::path::Path::new(path)).map_err(|error| {
-        let text = format!("failed to open cache file '{path}': {error}");
+        let reason = admin::host_reason(&error);
+        let text = format!("failed to open cache file '{path}': {reason}");
         Failure::new(FailureKind::Missing, text)
     })?;
     let mut there: Vec<_> = devices.into_iter().filter(|path| path.exists()).collect();

@@ -331,6 +331,8 @@ fn what_cannot_be_made_leaves_nothing() {
     };
     let left = || fs::read_dir(session.images()).expect("a folder").count();
     refused(&["/nowhere/at/all", image_text], "No such file");
+    let nowhere = "'/nowhere/at/x.img': No such file or directory\n";
+    refused(&[tree_text, "/nowhere/at/x.img"], nowhere);
     refused(&["--size", "64M", tree_text, image_text], "no space left");
     refused(
         &["--size", "64M", "--reproducible", tree_text, image_text],
