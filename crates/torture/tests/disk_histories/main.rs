@@ -21,7 +21,7 @@ use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use std::time::{Duration, Instant};
 
 /// Sessions of a history, and steps of each.
-const SESSIONS: usize = 4;
+const SESSIONS: usize = 3;
 const STEPS: usize = 14;
 
 fn explore(seed: u64) -> Counts {
