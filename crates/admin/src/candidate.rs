@@ -22,6 +22,8 @@ pub enum ImportState {
         /// Its host id.
         host_id: u64,
     },
+    /// Several hosts can reach it, and this one has no number by which they would know it.
+    NoHostId,
     /// Devices are missing or bad, and it works without them.
     Degraded,
     /// Too many devices are missing.

@@ -383,6 +383,8 @@ pub enum PoolNote {
     FeaturesDisabled,
     /// The host id of the config is another one.
     HostMismatch,
+    /// It is suspended, for other hosts could not be told for too long that this one has it.
+    MultihostOverdue,
 }
 
 /// A pool that stopped for good.

@@ -39,6 +39,35 @@ pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
+/// As [`discover`], for a list: of pools that several hosts can reach it is found out whether another one has them,
+/// which takes as long as that one may be silent.
+pub fn discover_watching(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+    let mut found = discover(search)?;
+    let pools = pool::discover(search).unwrap_or_default();
+    let host = Host::current();
+    for pool in pools.iter().filter(|pool| is_multihost(pool)) {
+        let held = if host.id == 0 {
+            Some(ImportState::NoHostId)
+        } else {
+            pool::other_host(pool, &host).map(|user| ImportState::Active {
+                host: user.shown_name().to_owned(),
+                host_id: user.host_id,
+            })
+        };
+        let of_pool = found.iter_mut();
+        let mut of_pool = of_pool.filter(|found| found.candidate.guid == pool.guid.0);
+        if let (Some(found), Some(held)) = (of_pool.next(), held) {
+            found.candidate.import = held;
+        }
+    }
+    Ok(found)
+}
+
+fn is_multihost(found: &FoundPool) -> bool {
+    let newest = found.newest_uberblock();
+    newest.is_some_and(format::Uberblock::multihost_active)
+}
+
 /// Whether somebody else than who asks may have made the pool what it is: another host used it last, or a file of it
 /// belongs to another user.
 fn of_stranger(found: &FoundPool) -> Option<String> {

@@ -20,7 +20,9 @@ mod mounts;
 mod service;
 mod vdevs;
 
-pub use found::{Found, discover, explain_nothing, is_feature, labelclear, upgraded_features};
+pub use found::{
+    Found, discover, discover_watching, explain_nothing, is_feature, labelclear, upgraded_features,
+};
 pub use image::{
     CopyInOptions, ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher,
     copy_in, make_image,

@@ -11,7 +11,7 @@ mod file;
 mod part;
 
 pub use error::{DeviceError, Operation};
-pub use file::{Access, FileDevice};
+pub use file::{Access, FileDevice, LOCKED};
 pub use part::Part;
 
 /// What a device is, as far as the layers above care.

@@ -245,6 +245,7 @@ impl Pool {
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());
         pool.follow_autotrim()?;
+        pool.follow_multihost()?;
         if !spares.is_empty() {
             pool.add_spares(&spares, force)?;
         }

@@ -29,6 +29,17 @@ pub struct LastUser {
     pub timestamp: u64,
 }
 
+impl LastUser {
+    /// The host's name as it is shown.
+    #[must_use]
+    pub fn shown_name(&self) -> &str {
+        if self.host_name.is_empty() {
+            return "<unknown>";
+        }
+        &self.host_name
+    }
+}
+
 /// Why a pool cannot be opened for writing although it can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportBlocker {
@@ -65,9 +76,6 @@ pub enum ImportBlocker {
         /// The feature.
         feature: String,
     },
-    /// Multihost protection is on.
-    #[error("it has the multihost property on")]
-    Multihost,
     /// A vdev is missing.
     #[error("vdev {vdev} is missing")]
     MissingVdev {
@@ -126,6 +134,12 @@ pub enum PoolError {
     /// Another host used the pool last and did not export it.
     #[error("pool was previously in use from another system")]
     InUseElsewhere(LastUser),
+    /// Another host has the pool.
+    #[error("pool is imported on {} (hostid: {:#x})", .0.shown_name(), .0.host_id)]
+    ActiveElsewhere(LastUser),
+    /// Several hosts can reach the pool, and this one has no number.
+    #[error("pool has the multihost property on and the system's hostid is not set")]
+    NoHostId,
     /// Another process has a device of the pool open.
     #[error("{path}: in use by another process")]
     Locked {

@@ -32,6 +32,7 @@ use crate::import::options::{ImportOptions, Selection};
 use crate::import::rewind::{load_with_rewind, write_checkpoint};
 use crate::logs::intent_logs::Claiming;
 use crate::mos::features::Features;
+use crate::multihost::activity;
 use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
@@ -49,6 +50,7 @@ impl Pool {
         options.force = true;
         options.destroyed = true;
         options.without_logs = true;
+        options.looks_on = true;
         Self::import(&options)
     }
 
@@ -58,6 +60,7 @@ impl Pool {
     /// Why it cannot be imported, and whether it could be read-only.
     pub fn import(options: &ImportOptions) -> Result<Arc<Self>> {
         let found = select(options)?;
+        let seen = activity::check(&found, options)?;
         check_use(&found, options)?;
         let access = if options.read_only {
             Access::ReadOnly
@@ -65,12 +68,12 @@ impl Pool {
             Access::ReadWrite
         };
         let devices = Devices::of_pool(&found, access, options.between.as_ref())?;
-        Self::import_from(&found, devices, options)
+        Self::import_from((&found, seen), devices, options)
     }
 
-    /// Imports a pool from these of its devices.
+    /// Imports a pool from these of its devices. `seen`: the newest uberblock of one that is to be claimed.
     pub(crate) fn import_from(
-        found: &FoundPool,
+        (found, seen): (&FoundPool, Option<Uberblock>),
         mut devices: Devices,
         options: &ImportOptions,
     ) -> Result<Arc<Self>> {
@@ -85,7 +88,11 @@ impl Pool {
             .iter()
             .for_each(|leaf| leaf.missing_is_known());
         let first = loaded.uberblock.txg.max(newest).next();
-        open(loaded, rewound, first, options)
+        let claim = match seen.filter(|_| !options.read_only) {
+            Some(newest) => Some(activity::claim(vdevs, &newest, options.rng.as_ref())?),
+            None => None,
+        };
+        open(loaded, rewound, (first, claim), options)
     }
 }
 
@@ -139,7 +146,7 @@ fn object_of(directory: &Zap, key: &str) -> Result<Option<ObjectId>> {
 fn open(
     mut loaded: Loaded,
     rewound: Option<Rewound>,
-    first: Txg,
+    (first, claim): (Txg, Option<Uberblock>),
     options: &ImportOptions,
 ) -> Result<Arc<Pool>> {
     let writable = !options.read_only;
@@ -186,6 +193,9 @@ fn open(
             .internal_next("checkpoint rewind", &text, first, now_s);
     }
     let pool = pool.pool(options.altroot.clone(), rewound, options.between.clone());
+    if let (Some(writer), Some(claim)) = (&pool.writer, &claim) {
+        writer.multihost.follow(claim);
+    }
     start(pool, options)
 }
 
@@ -301,6 +311,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
             let change = DeviceChange::BeginSplit(Box::new(split));
             writer.vdev_changes.change_devices(change)
         });
+        pool.follow_multihost()?;
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
         begun.map_or(Ok(()), |number| writer.vdev_changes.outcome(number))?;

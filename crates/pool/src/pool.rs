@@ -36,6 +36,7 @@ use crate::expansion::Expander;
 use crate::logs::intent_logs::IntentLogs;
 use crate::mos::features::Features;
 use crate::mos::history::Actor;
+use crate::multihost::Multihost;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::removal::Evacuation;
@@ -81,6 +82,8 @@ pub(crate) struct Writer {
     pub(crate) settings: Arc<Settings>,
     /// What moves of a vdev that is getting another child.
     pub(crate) expander: Arc<Expander>,
+    /// Who has the pool says so.
+    pub(crate) multihost: Arc<Multihost>,
     /// What is done about devices that fail too often.
     pub(crate) diagnosis: Arc<Diagnosis>,
 }
@@ -395,6 +398,7 @@ impl Pool {
             return Err(error);
         }
         writer.engine.stop();
+        writer.multihost.stop();
         let name = match state {
             PoolState::Destroyed => "pool_destroy",
             PoolState::Active | PoolState::Exported | PoolState::Spare | PoolState::Cache => {
@@ -480,6 +484,7 @@ impl Drop for Pool {
         if let Some(writer) = &self.writer {
             writer.syncer.close_tasks();
             writer.engine.stop();
+            writer.multihost.stop();
         }
         self.dsl.close();
     }

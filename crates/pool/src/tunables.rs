@@ -78,6 +78,23 @@ pub static SPACE_SHORT_BYTES: Tunable =
 /// also in a pool that nobody changes any more.
 pub static AGEING_BYTES: Tunable = Tunable::new("pool.ageing_bytes", 1 << 20, 0, 1 << 40);
 
+/// Milliseconds in which a host that has a pool with `multihost=on` writes to each leaf, on average
+/// (`zfs_multihost_interval`).
+pub static MULTIHOST_INTERVAL_MS: Tunable =
+    Tunable::new("pool.multihost_interval_ms", 1000, 100, 1 << 20);
+/// After how many such intervals without a write it suspends the pool; 0: never, 1 counts as 2
+/// (`zfs_multihost_fail_intervals`).
+pub static MULTIHOST_FAIL_INTERVALS: Tunable =
+    Tunable::new("pool.multihost_fail_intervals", 10, 0, 0xffff);
+/// How many intervals an import waits where the host that had the pool never suspends it
+/// (`zfs_multihost_import_intervals`).
+pub static MULTIHOST_IMPORT_INTERVALS: Tunable =
+    Tunable::new("pool.multihost_import_intervals", 20, 1, 1000);
+
+/// Milliseconds that an import waits at most for the host that had a pool; one that asks for more is not believed.
+pub static MULTIHOST_WAIT_MAX_MS: Tunable =
+    Tunable::new("pool.multihost_wait_max_ms", 3_600_000, 1000, 86_400_000);
+
 /// Events that are kept, as many as OpenZFS keeps.
 pub static EVENTS_MAX: Tunable = Tunable::new("pool.events_max", 512, 1, 1 << 16);
 
@@ -91,7 +108,7 @@ pub static FAULT_TXG: Tunable = Tunable::new("pool.fault_txg", 0, 0, u64::MAX);
 pub static FAULT_KIND: Tunable = Tunable::new("pool.fault_kind", 0, 0, 2);
 
 /// No limits, and never drawn.
-pub const FAULTS: &[&Tunable] = &[&FAULT_TXG, &FAULT_KIND];
+pub const FAULTS: &[&Tunable] = &[&FAULT_TXG, &FAULT_KIND, &device::LOCKED];
 
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
@@ -120,6 +137,10 @@ pub const TUNABLES: &[&Tunable] = &[
     &SPACE_SHORT_BYTES,
     &AGEING_BYTES,
     &EVENTS_MAX,
+    &MULTIHOST_INTERVAL_MS,
+    &MULTIHOST_FAIL_INTERVALS,
+    &MULTIHOST_IMPORT_INTERVALS,
+    &MULTIHOST_WAIT_MAX_MS,
     &REPORTS_MAX,
 ];
 

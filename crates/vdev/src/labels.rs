@@ -220,19 +220,31 @@ impl Leaf {
     ///
     /// # Errors
     /// If none did.
-    pub fn write_uberblock(&self, new: &Uberblock, multihost: bool) -> Result<usize, VdevError> {
+    pub fn write_uberblock(&self, new: &Uberblock) -> Result<usize, VdevError> {
         let ashift = self.ashift();
         let txg = if new.is_in_scratch() {
             new.txg.previous()
         } else {
             new.txg
         };
-        let slot = label::slot_of(txg, ashift, multihost);
+        let slot = label::slot_of(txg, ashift, new.multihost_active());
         self.on_labels(&[0, 1, 2, 3], |start| {
             let offset = start + label::slot_offset(slot, ashift);
             let piece = label::encode_uberblock(new, ashift, offset);
             self.write_label_piece(offset, &piece, new.txg)
         })
+    }
+
+    /// Writes an uberblock to the slot of one label in which the host that has the pool says so.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_multihost(&self, new: &Uberblock, index: usize) -> Result<(), VdevError> {
+        let ashift = self.ashift();
+        let slot = label::slot_count(ashift) - 1;
+        let offset = self.label_start(index)? + label::slot_offset(slot, ashift);
+        let piece = label::encode_uberblock(new, ashift, offset);
+        self.write_label_piece(offset, &piece, new.txg)
     }
 
     /// Writes fresh labels on a device that is new to the pool: the configuration, an empty boot

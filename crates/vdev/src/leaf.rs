@@ -11,7 +11,7 @@ mod unflushed;
 
 use crate::group::WriteCompletion;
 use crate::queue::{Queue, QueueConfig};
-use crate::{Condition, Failure, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
+use crate::{Condition, Failure, Fence, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
 use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
@@ -98,6 +98,11 @@ impl Leaf {
     #[must_use]
     pub fn asize(&self) -> u64 {
         self.psize().saturating_sub(label::RESERVED)
+    }
+
+    /// Says until when the leaf is written, if nobody has.
+    pub(crate) fn set_fence(&self, fence: &Arc<Fence>) {
+        self.handle.set_fence(fence);
     }
 
     /// How the leaf is.

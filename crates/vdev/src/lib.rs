@@ -11,6 +11,7 @@
 
 mod dtl;
 mod error;
+mod fence;
 mod group;
 mod io;
 mod labels;
@@ -30,6 +31,7 @@ pub mod tunables;
 
 pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
+pub use fence::Fence;
 pub use format::label::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
 pub use io::{BlockRange, IoClass, Verdict};

@@ -11,7 +11,7 @@ use crate::group::{Reports, WriteCompletion};
 use crate::node::Children;
 use crate::reads::ReadThreads;
 use crate::{
-    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, TxgRanges, VdevAux,
+    BlockRange, Condition, Failure, Fence, IoClass, Leaf, LeafFailure, Node, TxgRanges, VdevAux,
     VdevError, VdevState, Verdict, WriteGroup,
 };
 use base::thread::{self, Role};
@@ -183,6 +183,11 @@ impl Top {
     #[must_use]
     pub fn leaves(&self) -> &[Arc<Leaf>] {
         self.children.leaves()
+    }
+
+    /// Says until when its leaves are written, to those that do not know.
+    pub(crate) fn set_fence(&self, fence: &Arc<Fence>) {
+        self.leaves().iter().for_each(|leaf| leaf.set_fence(fence));
     }
 
     /// How it is, as follows from its leaves.

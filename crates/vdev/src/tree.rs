@@ -1,7 +1,7 @@
 //! The top-level vdevs of a pool by their ids.
 
 use crate::top::Elsewhere;
-use crate::{BlockRange, Destination, Mapping, Top, VdevError, WriteGroup, tunables};
+use crate::{BlockRange, Destination, Fence, Mapping, Top, VdevError, WriteGroup, tunables};
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use base::thread::{self, Role};
 use base::{Txg, VdevId};
@@ -16,6 +16,8 @@ static CLASS: LockClass = LockClass::new("vdev.tree", rank::VDEV);
 /// The top-level vdevs of a pool. Holes and missing vdevs are `None`.
 pub struct VdevTree {
     tops: RwLock<Vec<Option<Arc<Top>>>>,
+    /// Until when its leaves are written.
+    fence: Arc<Fence>,
 }
 
 /// A place on a vdev that holds bytes.
@@ -82,9 +84,18 @@ impl VdevTree {
     /// A tree of these vdevs, by id.
     #[must_use]
     pub fn new(tops: Vec<Option<Arc<Top>>>) -> Self {
+        let fence = Arc::new(Fence::default());
+        tops.iter().flatten().for_each(|top| top.set_fence(&fence));
         Self {
             tops: RwLock::new(&CLASS, tops),
+            fence,
         }
+    }
+
+    /// Until when the leaves of its vdevs are written.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.fence
     }
 
     /// The vdev called `id`.
@@ -212,6 +223,9 @@ impl VdevTree {
     pub fn set(&self, id: VdevId, top: Option<Arc<Top>>) -> Option<Arc<Top>> {
         if id.0 >= 1 << 24 {
             return None;
+        }
+        if let Some(top) = &top {
+            top.set_fence(&self.fence);
         }
         let mut tops = self.tops.write();
         let index = id.0 as usize;

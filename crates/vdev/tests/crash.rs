@@ -186,14 +186,14 @@ fn some_label_and_the_newest_durable_uberblock_survive_every_crash() {
     };
     let uberblock = |txg| Uberblock::new(5000, Txg(txg), 1, txg, BlockPointer::HOLE);
     leaf.initialise_labels(&config(4), &uberblock(4)).unwrap();
-    leaf.write_uberblock(&uberblock(4), false).unwrap();
+    leaf.write_uberblock(&uberblock(4)).unwrap();
     leaf.flush().unwrap();
     let mut durable = vec![(disk.log_len(), 4)];
     for txg in 5..10 {
         leaf.write_label_config(LabelPair::Even, &config(txg))
             .unwrap();
         leaf.flush().unwrap();
-        leaf.write_uberblock(&uberblock(txg), false).unwrap();
+        leaf.write_uberblock(&uberblock(txg)).unwrap();
         leaf.flush().unwrap();
         durable.push((disk.log_len(), txg));
         leaf.write_label_config(LabelPair::Odd, &config(txg))

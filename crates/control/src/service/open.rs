@@ -13,7 +13,7 @@ use base::clock::Clock;
 use base::{Guid, Txg};
 use device::{DeviceError, FileDevice};
 use dsl::property::dataset::KEYLOCATION;
-use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
+use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, MULTIHOST, VERSION};
 use dsl::{NewEncryption, PropertyValue};
 use pool::{
     CreateOptions, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool, PoolError,
@@ -87,6 +87,15 @@ pub(super) fn open(request: &OpenRequest) -> Result<Opened, Failure> {
 }
 
 fn create(request: &CreateRequest) -> Result<Opened, Failure> {
+    let is_multihost = request.properties.iter().any(is_multihost_on);
+    if is_multihost && pool::Host::current().id == 0 {
+        return Err(Failure::cannot(
+            FailureKind::Invalid,
+            "create",
+            &request.name,
+            NO_HOST_ID,
+        ));
+    }
     let made = make_files("create", &request.name, &request.vdevs, request.file_size)?;
     let outcome = create_options(request, &Maker::current())
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
@@ -103,6 +112,14 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
             ..Begin::default()
         },
     })
+}
+
+/// What `multihost=on` needs.
+pub(super) const NO_HOST_ID: &str = "requires a non-zero system hostid";
+
+/// Whether an assignment says that several hosts can reach the pool.
+pub(super) fn is_multihost_on((name, value): &(String, Value)) -> bool {
+    MULTIHOST.is(name) && *value == Value::Number(1)
 }
 
 /// Properties of a new pool that are not stored with it, or name what is in it.
@@ -469,6 +486,8 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             with_features(failure, features, *readable)
         }
         PoolError::InUseElsewhere(user) => in_use(name, user, pool::Host::current().is_other(user)),
+        PoolError::ActiveElsewhere(user) => imported_elsewhere(name, user),
+        PoolError::NoHostId => without_host_id(name),
         PoolError::Locked { path } => cannot(
             FailureKind::Busy,
             &format!("{path} is in use by another process; export the pool there"),
@@ -525,6 +544,22 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::Stopped { .. }
         | PoolError::NoSuchVdev { .. } => cannot(kind_of(error), &error.to_string()),
     }
+}
+
+/// Another host has the pool, and says so.
+fn imported_elsewhere(name: &str, user: &LastUser) -> Failure {
+    let (host, id) = (user.shown_name(), user.host_id);
+    let reason = format!("pool is imported on {host} (hostid: {id:#x})");
+    Failure::cannot(FailureKind::Busy, "import", name, reason)
+        .advise("Export the pool on the other system, then run 'zpool import'.")
+}
+
+fn without_host_id(name: &str) -> Failure {
+    let text = format!(
+        "Cannot import '{name}': pool has the multihost property on and the\nsystem's hostid is not set. \
+         Set a unique hostid with the zgenhostid(8) command."
+    );
+    Failure::new(FailureKind::Invalid, text)
 }
 
 /// The log devices without which a pool is imported by force only.

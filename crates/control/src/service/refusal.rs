@@ -77,6 +77,7 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         | PoolError::UnsupportedVdev { .. }
         | PoolError::ReadOnlyPossible(_) => FailureKind::Unsupported,
         PoolError::InUseElsewhere(_)
+        | PoolError::ActiveElsewhere(_)
         | PoolError::Locked { .. }
         | PoolError::DeviceInUse { .. }
         | PoolError::DiscardingCheckpoint
@@ -88,6 +89,7 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         PoolError::Ambiguous { .. }
         | PoolError::BadName { .. }
         | PoolError::Invalid { .. }
+        | PoolError::NoHostId
         | PoolError::TooSmall { .. }
         | PoolError::Scan(_) => FailureKind::Invalid,
         PoolError::Device(error) => kind_of_device(error),

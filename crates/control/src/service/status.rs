@@ -188,6 +188,9 @@ impl Service {
     }
 
     fn note(&self) -> Option<PoolNote> {
+        if self.pool.is_multihost_overdue() {
+            return Some(PoolNote::MultihostOverdue);
+        }
         if self.pool.version() < 5000 {
             return Some(PoolNote::LegacyVersion);
         }

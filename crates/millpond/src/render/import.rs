@@ -78,6 +78,11 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
                  safely imported."
             ),
         ),
+        ImportState::NoHostId => pair(
+            "The pool has the multihost property on.  It cannot\n\tbe safely imported when the system \
+             hostid is not set.",
+            "Set a unique system hostid with the zgenhostid(8) command.",
+        ),
         ImportState::Degraded => pair(
             "One or more devices are missing from the system.",
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance \
@@ -136,6 +141,7 @@ fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
         | ImportState::UsedElsewhere
         | ImportState::PerhapsInKernel
         | ImportState::Active { .. }
+        | ImportState::NoHostId
         | ImportState::Degraded => (None, String::new()),
     }
 }
@@ -158,6 +164,7 @@ const fn message_id(found: &ImportCandidate) -> Option<&'static str> {
         | ImportState::FeaturesDisabled
         | ImportState::PerhapsInKernel
         | ImportState::UnsupportedFeatures(_)
+        | ImportState::NoHostId
         | ImportState::ReadOnlyFeatures(_) => None,
     }
 }

@@ -67,6 +67,9 @@ fn cause(pool: &PoolStatus) -> Option<Cause> {
     if pool.stopped.is_some() {
         return cause(STOPPED, STOPPED_ACTION, None);
     }
+    if pool.note == Some(PoolNote::MultihostOverdue) {
+        return cause(OVERDUE, OVERDUE_ACTION, Some("HC"));
+    }
     if pool.state == VdevState::Suspended {
         let id = if pool.fails_at_once { "JQ" } else { "HC" };
         return cause(SUSPENDED, SUSPENDED_ACTION, Some(id));
@@ -540,6 +543,10 @@ const HOST_MISMATCH: &str = "Mismatch between pool hostid and system hostid on i
 \tand then was verbatim imported into this system.";
 const HOST_MISMATCH_ACTION: &str = "Export this pool on all systems on which it is imported.\n\
 \tThen import it to correct the mismatch.";
+const OVERDUE: &str = "The pool is suspended because multihost writes failed or were delayed;\n\
+\tanother system could import the pool undetected.";
+const OVERDUE_ACTION: &str = "Make sure the pool's devices are connected, then reboot your system and\n\
+\timport the pool or run 'zpool clear' to resume the pool.";
 const SUSPENDED: &str = "One or more devices are faulted in response to IO failures.";
 const SUSPENDED_ACTION: &str =
     "Make sure the affected devices are connected, then run 'zpool clear'.";

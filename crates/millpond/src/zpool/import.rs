@@ -89,8 +89,12 @@ fn import(call: &Invocation) -> Outcome {
     };
     let running = &pools.running;
     let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
-    let all = control::discover(&search)?.into_iter();
-    let (here, mut found): (Vec<Found>, Vec<Found>) = all.partition(here);
+    let lists = call.operands().is_empty() && !call.has("a");
+    let all = match lists {
+        true => control::discover_watching(&search)?,
+        false => control::discover(&search)?,
+    };
+    let (here, mut found): (Vec<Found>, Vec<Found>) = all.into_iter().partition(here);
     found.retain(|found| found.candidate.destroyed == call.has("D"));
     if call.has("a") {
         return import_all(call, &found, &search, &pools);

@@ -21,6 +21,7 @@ use crate::blocks::gate::ReuseGate;
 use crate::checkpoint::CheckpointKeeper;
 use crate::error::{PoolError, Result};
 use crate::expansion::Expander;
+use crate::multihost::Multihost;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::pool::{Pool, Rewound, Writer};
@@ -168,6 +169,8 @@ impl WithDatasets {
         let expander = Expander::open(services, &beginning.uberblock, &last)?;
         let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
         let removal = Evacuation::open(services, &allocator, &vdev_changes, &engine)?;
+        let chance = (&services.clock, &services.rng);
+        let multihost = Multihost::new(&self.vdevs, &last, &services.config, chance);
         let vdevs: [Arc<dyn SyncTask>; 5] = [
             checkpoint.clone(),
             diagnosis.clone(),
@@ -202,6 +205,7 @@ impl WithDatasets {
             flush_all: AtomicBool::new(false),
             log_devices: writing.log_devices,
             expander: Arc::clone(&expander),
+            multihost: Arc::clone(&multihost),
             gate,
             under_way: UnderWay::default(),
             findings: Arc::clone(engine.findings()),
@@ -219,6 +223,7 @@ impl WithDatasets {
             features,
             settings,
             expander,
+            multihost,
             diagnosis,
         })
     }

@@ -14,6 +14,8 @@ pub struct Host {
     pub name: String,
 }
 
+/// Says the number, whatever the machine's is.
+const HOST_ID_VARIABLE: &str = "ZFS_HOSTID";
 /// Where the kernel module keeps the number, when it is loaded.
 const MODULE_HOST_ID: &str = "/sys/module/spl/parameters/spl_hostid";
 /// Where the number is kept otherwise: four bytes in host order.
@@ -28,7 +30,10 @@ impl Host {
     pub fn current() -> Self {
         let name = std::fs::read_to_string(HOST_NAME_FILE).unwrap_or_default();
         Self {
-            id: module_host_id().or_else(file_host_id).unwrap_or(0),
+            id: given_host_id()
+                .or_else(module_host_id)
+                .or_else(file_host_id)
+                .unwrap_or(0),
             name: name.trim().to_owned(),
         }
     }
@@ -41,6 +46,16 @@ impl Host {
         let same_name = !self.name.is_empty() && self.name == user.host_name;
         self.id != user.host_id && !(unknown && same_name)
     }
+}
+
+/// A number that is given to this process alone, in decimal or hexadecimal (`0x…`).
+fn given_host_id() -> Option<u64> {
+    let text = std::env::var(HOST_ID_VARIABLE).ok()?;
+    let id = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    id.ok().map(u64::from)
 }
 
 fn module_host_id() -> Option<u64> {

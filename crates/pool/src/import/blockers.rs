@@ -31,9 +31,6 @@ impl Inspection<'_> {
             let version = self.uberblock.version;
             return Ok(Some(ImportBlocker::LegacyVersion { version }));
         }
-        if self.uberblock.multihost_active() {
-            return Ok(Some(ImportBlocker::Multihost));
-        }
         if let Some(blocker) = self.vdev_blocker() {
             return Ok(Some(blocker));
         }

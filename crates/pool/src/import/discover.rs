@@ -260,11 +260,7 @@ fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {
         state: config.state().unwrap_or(PoolState::Active),
         txg: config.txg(),
         version: config.version(),
-        last_user: LastUser {
-            host_name: config.host_name().to_owned(),
-            host_id: config.host_id(),
-            timestamp: 0,
-        },
+        last_user: last_user(&config.list),
         comment: config.list.str(keys::COMMENT).map(ToOwned::to_owned),
         unknown_features: unknown_label_features(&config.list),
         config,
@@ -275,6 +271,15 @@ fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {
         .newest_uberblock()
         .map_or(0, |uberblock| uberblock.timestamp);
     Some(pool)
+}
+
+/// Who wrote a label; when, its uberblocks say.
+pub(crate) fn last_user(label: &NvList) -> LastUser {
+    LastUser {
+        host_name: label.str(keys::HOST_NAME).unwrap_or_default().to_owned(),
+        host_id: label.u64(keys::HOST_ID).unwrap_or(0),
+        timestamp: 0,
+    }
 }
 
 /// Puts the top-level vdevs that the labels tell of under a root.

@@ -63,6 +63,8 @@ pub struct ImportOptions {
     pub force: bool,
     /// Whether to import a destroyed pool (`-D`).
     pub destroyed: bool,
+    /// Whether it is only looked at, whoever else has it.
+    pub(crate) looks_on: bool,
     /// Whether log devices may be missing (`-m`).
     pub without_logs: bool,
     /// How far to go back.
@@ -97,6 +99,7 @@ impl ImportOptions {
             read_only: false,
             force: false,
             destroyed: false,
+            looks_on: false,
             without_logs: false,
             rewind: Rewind::Never,
             to_checkpoint: false,

@@ -174,6 +174,7 @@ impl Pool {
         writer.settings.set_properties_next(properties);
         writer.engine.wait_synced(None)?;
         self.follow_failmode();
+        self.follow_multihost()?;
         self.follow_autotrim()
     }
 }

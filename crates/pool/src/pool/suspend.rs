@@ -68,6 +68,9 @@ impl Pool {
         if let Some(failure) = engine.and_then(|engine| engine.failure()) {
             return Err(failure.into());
         }
+        if let Some(writer) = &self.writer {
+            writer.multihost.take_again()?;
+        }
         let mut picked = 0;
         let mut failed = None;
         for top in self.vdevs.tops() {
@@ -157,6 +160,7 @@ impl Pool {
         self.state.lock().closed = true;
         writer.syncer.close_tasks();
         writer.engine.stop();
+        writer.multihost.stop();
         writer.syncer.under_way.forget();
         self.services.writable.store(false, Ordering::Relaxed);
         self.dsl.close();

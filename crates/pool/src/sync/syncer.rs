@@ -14,6 +14,7 @@ use crate::error::{PoolError, Result};
 use crate::expansion::Expander;
 use crate::logs::devices::LogDevices;
 use crate::logs::intent_logs::IntentLogs;
+use crate::multihost::Multihost;
 use crate::pool::services::PoolServices;
 use crate::sync::frees::Frees;
 use crate::sync::tasks::{FirstPass, SyncTask};
@@ -77,6 +78,8 @@ pub(crate) struct Syncer {
     pub(crate) log_devices: Arc<LogDevices>,
     /// What moves of a vdev that is getting another child.
     pub(crate) expander: Arc<Expander>,
+    /// Says in uberblocks which host has the pool.
+    pub(crate) multihost: Arc<Multihost>,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
     /// The writes of the txg that is being synced, or could not be.
@@ -450,10 +453,12 @@ impl Syncer {
         let (version, guid_sum) = self
             .config
             .with(|config| (config.version(), config.root.guid_sum()));
-        Uberblock {
+        let mut uberblock = Uberblock {
             reflow_info: self.expander.reflow().word(),
             ..Uberblock::new(version, txg, guid_sum, seconds, root)
-        }
+        };
+        self.multihost.stamp(&mut uberblock);
+        uberblock
     }
 
     /// Flushes the devices and writes the uberblock. May be done again after a failure: it writes

@@ -81,7 +81,7 @@ impl Commit<'_> {
         for top in tops {
             let (mut taken, mut without) = (0, Vec::new());
             for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
-                match leaf.write_uberblock(self.uberblock, false) {
+                match leaf.write_uberblock(self.uberblock) {
                     Ok(_) => taken += 1,
                     Err(error) => without.push((leaf, error)),
                 }

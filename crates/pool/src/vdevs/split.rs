@@ -138,7 +138,7 @@ impl Pool {
         let found = found.next().ok_or_else(|| PoolError::NoSuchPool {
             wanted: from.guid().to_string(),
         })?;
-        Self::import_from(&found, devices, &options)
+        Self::import_from((&found, None), devices, &options)
     }
 }
 

@@ -29,6 +29,7 @@ mod many;
 mod metrics;
 mod model;
 mod mounting;
+mod multihost;
 mod network_disks;
 mod owners;
 mod packages;

@@ -10,6 +10,8 @@ pub(crate) struct Session {
     folder: tempfile::TempDir,
     pools: Vec<String>,
     limits: Option<String>,
+    /// The number of the host that it plays.
+    host: Option<u32>,
 }
 
 impl Session {
@@ -37,6 +39,7 @@ impl Session {
             folder,
             pools: Vec::new(),
             limits: None,
+            host: None,
         })
     }
 
@@ -45,12 +48,20 @@ impl Session {
         self.limits = Some(tunables.to_owned());
     }
 
+    /// What runs from now on takes its host to be of this number.
+    pub(crate) fn on_host(&mut self, number: u32) {
+        self.host = Some(number);
+    }
+
     /// The variables that the binary runs with.
     fn environment(&self) -> Vec<(&str, std::ffi::OsString)> {
         let run = ("MILLPOND_RUN", self.folder.path().join("run").into());
         let limits = self.limits.as_ref();
         let limits = limits.map(|limits| ("MILLPOND_TUNABLES", limits.into()));
-        [run].into_iter().chain(limits).collect()
+        let host = self
+            .host
+            .map(|host| ("ZFS_HOSTID", host.to_string().into()));
+        [run].into_iter().chain(limits).chain(host).collect()
     }
 
     /// Where images are.

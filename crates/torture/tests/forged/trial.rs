@@ -7,6 +7,7 @@ use dsl::tasks::{DestroyHead, DestroySnapshots, Release, Snapshot};
 use format::ObjectSetKind;
 use inspect::{Checks, CopyOptions, Image, ListOptions, TreeOptions};
 use millpond_torture::test_pool::TestPool;
+use pool::tunables::MULTIHOST_WAIT_MAX_MS;
 use pool::{ImportOptions, Pool, PoolError, Selection};
 use posix::{Credentials, FileSystem, FileType, OpenOptions, Visit};
 use std::ffi::OsString;
@@ -102,6 +103,8 @@ pub(crate) fn import(folder: &Path, name: &str, read_only: bool) -> Result<TestP
     let mut options = ImportOptions::new(vec![folder.to_owned()], selection);
     options.read_only = read_only;
     options.force = true;
+    // No host has it, whatever it says.
+    MULTIHOST_WAIT_MAX_MS.set(1000);
     let pool = Pool::import(&options)?;
     load_keys(&pool);
     Ok(TestPool::open(pool, read_only))

@@ -46,7 +46,7 @@ fn fresh_labels_hold_a_configuration_and_no_uberblock() {
             "ashift {ashift}"
         );
         for txg in 4..300 {
-            assert_eq!(leaf.write_uberblock(&uberblock(txg), false).unwrap(), 4);
+            assert_eq!(leaf.write_uberblock(&uberblock(txg)).unwrap(), 4);
         }
         let labels = read_labels(&*device);
         assert_eq!(
@@ -84,7 +84,7 @@ fn damage_is_noticed_and_the_other_labels_count() {
     let (device, leaf) = leaf(12);
     leaf.initialise_labels(&config(4, 12), &uberblock(4))
         .unwrap();
-    leaf.write_uberblock(&uberblock(5), false).unwrap();
+    leaf.write_uberblock(&uberblock(5)).unwrap();
     device.bytes.lock().unwrap()[16 << 10] ^= 1;
     device.bytes.lock().unwrap()[(128 << 10) + 5 * 4096 + 50] ^= 1;
     let labels = read_labels(&*device);
@@ -113,7 +113,7 @@ fn a_grown_device_gets_its_end_labels_back() {
     let (device, leaf) = leaf(12);
     leaf.initialise_labels(&config(4, 12), &uberblock(4))
         .unwrap();
-    leaf.write_uberblock(&uberblock(5), false).unwrap();
+    leaf.write_uberblock(&uberblock(5)).unwrap();
     let old_size = device.size();
     device.bytes.lock().unwrap().resize(SIZE + (32 << 20), 0);
     assert_eq!(read_labels(&*device).configs.len(), 2);

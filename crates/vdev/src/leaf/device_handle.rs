@@ -8,15 +8,15 @@ use super::missed::Missed;
 use super::typical::Typical;
 use super::unflushed::{Unflushed, UnflushedWrites};
 use crate::tunables;
-use crate::{Condition, Failure, IoClass, LeafFailure, TxgRanges, VdevAux, VdevState};
+use crate::{Condition, Failure, Fence, IoClass, LeafFailure, TxgRanges, VdevAux, VdevState};
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::metrics::flow;
 use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use sys::{Buffer, BufferMut};
 
 static DEVICE_CLASS: LockClass = LockClass::new("vdev.device", rank::VDEV + 40);
@@ -56,6 +56,8 @@ pub(crate) struct DeviceHandle {
     pub(crate) meters: Arc<Meters>,
     /// How long the device takes for a read.
     pub(super) read_time: Typical,
+    /// Until when it is written; for ever, where nothing is said.
+    fence: OnceLock<Arc<Fence>>,
 }
 
 impl DeviceHandle {
@@ -79,7 +81,17 @@ impl DeviceHandle {
             active: AtomicUsize::new(0),
             gate: Gate::new(),
             read_time: Typical::default(),
+            fence: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn set_fence(&self, fence: &Arc<Fence>) {
+        // A leaf that is put elsewhere in its pool has it already.
+        let _ = self.fence.set(Arc::clone(fence));
+    }
+
+    fn is_fenced(&self) -> bool {
+        self.fence.get().is_some_and(|fence| !fence.is_open())
     }
 
     pub(crate) fn device(&self) -> Option<Arc<dyn BlockDevice>> {
@@ -292,8 +304,19 @@ impl DeviceHandle {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         let size = (bytes, slices.len());
         flow().device_written.add(bytes as u64);
-        self.operate(class, size, || device.write_vectored(offset, &slices))
-            .map_err(Failure::Device)?;
+        let mut is_fenced = false;
+        let write = || {
+            // Now that it is its turn: it may have waited for long.
+            is_fenced = self.is_fenced();
+            match is_fenced {
+                true => Ok(()),
+                false => device.write_vectored(offset, &slices),
+            }
+        };
+        self.operate(class, size, write).map_err(Failure::Device)?;
+        if is_fenced {
+            return Err(Failure::Unavailable(VdevState::CantOpen, VdevAux::Active));
+        }
         let full = {
             let mut unflushed = self.unflushed.lock();
             let (mut at, mut kept) = (offset, 0);
@@ -326,6 +349,11 @@ impl DeviceHandle {
         let meters = self.meters.class(class);
         let start_ns = monotonic_ns();
         meters.pending.add(1);
+        if self.is_fenced() {
+            return Err(DeviceError::NotFound {
+                device: Arc::clone(&self.path),
+            });
+        }
         let discard = || {
             meters.pending.add(-1);
             let waited_ns = monotonic_ns().saturating_sub(start_ns);
@@ -344,6 +372,9 @@ impl DeviceHandle {
     /// Writes what nobody will read, where nobody has anything: it is not kept in case a flush fails.
     pub(crate) fn overwrite(&self, offset: u64, filler: &[u8]) -> Result<(), Failure> {
         let device = self.usable_device()?;
+        if self.is_fenced() {
+            return Err(Failure::Unavailable(VdevState::CantOpen, VdevAux::Active));
+        }
         let write = || device.write(offset, filler);
         self.operate(IoClass::Trim, (filler.len(), 1), write)
             .map_err(Failure::Device)

@@ -15,6 +15,7 @@ use crate::compatibility::Compatibility;
 use crate::service::Service;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
+use crate::service::open::{NO_HOST_ID, is_multihost_on};
 use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
 
@@ -50,6 +51,9 @@ impl Service {
         const VERB: &str = "set property for";
         let name = self.pool.name();
         let refuse = |kind, reason: &str| Err(Failure::cannot(kind, VERB, &name, reason));
+        if properties.iter().any(is_multihost_on) && pool::Host::current().id == 0 {
+            return refuse(FailureKind::Invalid, NO_HOST_ID);
+        }
         for (property, value) in properties {
             match find_pool_property(property) {
                 Some(PropertyName::Computed(feature)) => {

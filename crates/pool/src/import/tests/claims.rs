@@ -118,7 +118,7 @@ fn logs_are_claimed_at_once() {
     let watched = WatchedDevice::reads(leaf.device().unwrap(), move |at, len| watch.meet(at, len));
     leaf.set_device(Some(Arc::new(watched)));
     let first = loaded.uberblock.txg.next();
-    let pool = open(loaded, rewound, first, &options).unwrap();
+    let pool = open(loaded, rewound, (first, None), &options).unwrap();
     assert_eq!(meeting.alone.load(Ordering::Relaxed), 0);
     assert!(*meeting.met.lock() >= HEADS);
     for name in names {
