@@ -168,9 +168,12 @@ impl Leaf {
         let by_errors = matches!(condition.state, VdevState::Faulted | VdevState::Degraded)
             || condition == Condition::new(VdevState::Removed, VdevAux::None);
         let is_in_doubt = self.handle.is_in_doubt();
-        if by_errors && !is_in_doubt {
-            let device = self.handle.device();
-            if !device.is_some_and(|device| device_handle::probe(&*device)) {
+        if by_errors {
+            // Of one without a device nothing can be written again, whatever is in doubt.
+            let Some(device) = self.handle.device() else {
+                return Ok(());
+            };
+            if !is_in_doubt && !device_handle::probe(&*device) {
                 return Ok(());
             }
         }

@@ -50,7 +50,7 @@ pub(crate) struct DeviceHandle {
     probing: AtomicBool,
     pub(super) missed: Mutex<Missed>,
     has_missing: AtomicBool,
-    unflushed: Mutex<UnflushedWrites>,
+    pub(super) unflushed: Mutex<UnflushedWrites>,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,

@@ -24,3 +24,20 @@ fn a_leaf_without_a_device_says_so() {
     assert!(leaf.read(0, 512, IoClass::SyncRead).is_ok());
     assert!(leaf.take_changed() && !leaf.take_changed());
 }
+
+#[test]
+fn a_leaf_whose_device_is_gone_is_not_well_because_something_was_in_doubt() {
+    let config = LeafConfig {
+        guid: Guid(7),
+        path: "/gone".to_owned(),
+        ashift: 12,
+    };
+    let leaf = Leaf::new(config, Some(MemoryDevice::new(64 << 20)));
+    // A flush was under way when the device was closed.
+    leaf.reopen(None);
+    let error = leaf.handle().flush().unwrap_err();
+    leaf.handle().unflushed.lock().set_doubt(&error);
+    leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
+    leaf.clear().unwrap();
+    assert_eq!(leaf.condition().state, VdevState::Faulted);
+}
