@@ -53,7 +53,7 @@ fn split(call: &Invocation) -> Outcome {
         [name, new, devices @ ..] => (name, new, devices),
     };
     let refused = |kind, reason: &dyn std::fmt::Display| {
-        Failure::new(kind, format!("Can't split {name}: {reason}"))
+        Failure::new(kind, format!("Unable to split {name}: {reason}"))
     };
     let asked = asked(call, name)?;
     if asked.altroot.is_none() && !asked.mount_options.is_empty() {

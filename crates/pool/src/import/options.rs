@@ -83,7 +83,8 @@ pub struct ImportOptions {
     pub rng: Arc<dyn Rng>,
     /// What it becomes, where it is made of sides of another pool.
     pub(crate) of_split: Option<OfSplit>,
-    /// What to put between the pool and each of its devices, if anything: also those that it opens by their paths later.
+    /// What to put between the pool and each of its devices, if anything: also those that it opens by their paths
+    /// later.
     pub between: Option<Between>,
 }
 

@@ -298,7 +298,7 @@ impl FirstPass<'_> {
         Ok(())
     }
 
-    fn detach(&self, guid: Guid) -> Result<Option<Arc<Leaf>>> {
+    pub(super) fn detach(&self, guid: Guid) -> Result<Option<Arc<Leaf>>> {
         let Some((leaf, gone)) = self.take_away(guid)? else {
             return Ok(None);
         };

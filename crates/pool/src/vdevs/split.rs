@@ -164,7 +164,7 @@ impl FirstPass<'_> {
             return Ok(Err(refusal));
         }
         for side in sides {
-            self.take_away(*side)?;
+            self.detach(*side)?;
         }
         Ok(Ok(()))
     }
@@ -212,9 +212,8 @@ impl FirstPass<'_> {
         services.config.change(|whole| {
             whole.list.set(keys::SPLIT_GUID, old.0);
         });
-        let name = services.config.with(|config| config.name().to_owned());
         let now_s = services.clock.now_s();
-        let text = format!("split new pool {name} from pool {old_name}");
+        let text = format!("from pool {old_name}");
         Ok(services
             .history
             .internal(self.tx, "split", &text, None, now_s)?)

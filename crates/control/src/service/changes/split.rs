@@ -38,7 +38,7 @@ impl PoolChange for Split {
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let name = service.pool.name();
         let refuse =
-            |kind, reason: &str| Failure::new(kind, format!("Can't split {name}: {reason}"));
+            |kind, reason: &str| Failure::new(kind, format!("Unable to split {name}: {reason}"));
         let refused = |error: PoolError| refuse(kind_of(&error), &error.to_string());
         let properties =
             to_store(&self.properties).map_err(|reason| refuse(FailureKind::Invalid, &reason))?;
