@@ -13,6 +13,9 @@ use stream::{Features, Part, Reader, Record, StreamError, begin_name};
 use super::extents::Spot;
 use crate::error::{InspectError, Result};
 
+/// Takes a record of a stream with its spot, its payload and its byte order.
+type RecordVisitor<'a> = dyn FnMut(&Record, Spot, Vec<u8>, ByteOrder) -> Result<()> + 'a;
+
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Records of a file, and streams of all files, that are looked at.
@@ -175,11 +178,7 @@ impl StreamFile {
     }
 
     /// Goes through the records of a stream once more, as far as it is right: each with its spot and its payload.
-    pub(super) fn each_record(
-        &self,
-        stream: &Stream,
-        visit: &mut dyn FnMut(&Record, Spot, Vec<u8>, ByteOrder) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn each_record(&self, stream: &Stream, visit: &mut RecordVisitor<'_>) -> Result<()> {
         let failed = |source| InspectError::File {
             path: self.path.clone(),
             source,
