@@ -471,6 +471,13 @@ fn can_be_read(failure: Failure) -> Failure {
     failure.advise("The pool can be imported using '-o readonly=on'.")
 }
 
+fn with_reason(failure: Failure, reason: &str) -> Failure {
+    if reason.is_empty() {
+        return failure;
+    }
+    failure.because(reason.to_owned())
+}
+
 fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
     const UNAVAILABLE: &str = "one or more devices is currently unavailable";
     let name = &request.name;
@@ -488,17 +495,15 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::InUseElsewhere(user) => in_use(name, user, pool::Host::current().is_other(user)),
         PoolError::ActiveElsewhere(user) => imported_elsewhere(name, user),
         PoolError::NoHostId => without_host_id(name),
-        PoolError::Locked { path } => cannot(
-            FailureKind::Busy,
-            &format!("{path} is in use by another process; export the pool there"),
-        ),
+        PoolError::Locked { path } => {
+            let reason = format!("{path} is in use by another process; export the pool there");
+            cannot(FailureKind::Busy, &reason)
+        }
         PoolError::Device(error @ DeviceError::ReadOnlyPlace { .. }) => {
             can_be_read(cannot(FailureKind::ReadOnly, &error.to_string()))
         }
         PoolError::MissingDevices { reason, .. } => {
-            let failure = cannot(FailureKind::Medium, UNAVAILABLE);
-            let lines = (!reason.is_empty()).then(|| reason.clone());
-            lines.into_iter().fold(failure, Failure::because)
+            with_reason(cannot(FailureKind::Medium, UNAVAILABLE), reason)
         }
         PoolError::MissingLogs { paths } => {
             with_logs(cannot(FailureKind::Medium, UNAVAILABLE), paths)
@@ -506,10 +511,10 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .because(reason.clone())
             .advise("\tDestroy and re-create the pool from\n\ta backup source."),
-        PoolError::ReadOnlyPossible(blocker) => can_be_read(cannot(
-            FailureKind::Unsupported,
-            &format!("cannot be opened for writing: {blocker}"),
-        )),
+        PoolError::ReadOnlyPossible(blocker) => {
+            let reason = format!("cannot be opened for writing: {blocker}");
+            can_be_read(cannot(FailureKind::Unsupported, &reason))
+        }
         PoolError::NoLabel { .. }
         | PoolError::CheckpointExists
         | PoolError::DiscardingCheckpoint

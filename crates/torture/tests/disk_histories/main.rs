@@ -1,11 +1,12 @@
 //! Random histories in which all disk operations meet, in any order: pools of single disks, mirrors and RAID-Z, with
 //! special, log and spare devices, on simulated disks. Devices are attached, replaced, detached, taken out of use and
 //! back, added, removed, expanded over; scans, trims and checkpoints come and go; files, snapshots and clones change
-//! meanwhile. Disks fail, rot, are pulled out and put back within what the pool tolerates; the power goes at any moment.
+//! meanwhile. Disks fail, rot, are pulled out and put back within what the pool tolerates; the power goes at any
+//! moment.
 //!
-//! Requests that are refused are so for a reason that the rules know (`rules.rs`). Nothing is lost: after each import the
-//! files are as the model says, also without the devices that the pool says it does not need. At the end, when all is
-//! at rest, a scrub repairs, another finds nothing, and `inspect` and zdb find everything in its place.
+//! Requests that are refused are so for a reason that the rules know (`rules.rs`). Nothing is lost: after each import
+//! the files are as the model says, also without the devices that the pool says it does not need. At the end, when all
+//! is at rest, a scrub repairs, another finds nothing, and `inspect` and zdb find everything in its place.
 
 mod disk;
 mod ending;

@@ -88,15 +88,7 @@ impl View {
             }
             Request::Detach(leaf) => {
                 possible.extend([NO_SUCH, NO_REPLICAS]);
-                let leaves = self.top_of(*leaf).is_some_and(|top| top.is_removing);
-                if_so(leaves, REMOVING, sure);
-                let above = self.side(*leaf).map(|side| side.above.as_str());
-                let is_part = |above: &str| ["mirror", "replacing", "spare"].contains(&above);
-                if_so(
-                    above.is_some_and(|above| !is_part(above)),
-                    NOT_DETACHABLE,
-                    sure,
-                );
+                self.reasons_against_a_detachment(*leaf, sure);
             }
             Request::Offline(leaf, how) => {
                 possible.extend([NO_SUCH, NO_REPLICAS]);
@@ -147,6 +139,15 @@ impl View {
             Request::Reguid => possible.push(UNAVAILABLE),
         }
         reasons
+    }
+
+    fn reasons_against_a_detachment(&self, leaf: Guid, sure: &mut Vec<&'static str>) {
+        let leaves = self.top_of(leaf).is_some_and(|top| top.is_removing);
+        if_so(leaves, REMOVING, sure);
+        let above = self.side(leaf).map(|side| side.above.as_str());
+        let is_part = |above: &str| ["mirror", "replacing", "spare"].contains(&above);
+        let is_none = above.is_some_and(|above| !is_part(above));
+        if_so(is_none, NOT_DETACHABLE, sure);
     }
 
     /// Why no device comes beside a leaf, or in its place.
