@@ -11,7 +11,7 @@ use base::{Guid, Txg};
 use dsl::property::FailMode;
 use dsl::property::pool::FAILMODE;
 use format::config::keys;
-use vdev::{Leaf, Top, VdevState};
+use vdev::{Condition, Leaf, Top, VdevAux, VdevState};
 
 use crate::error::{PoolError, Result};
 use crate::events::is_failed;
@@ -78,6 +78,7 @@ impl Pool {
                 picked += 1;
                 // One that failed too often is back as well, though it was there: a spare may stand in for it.
                 let was_well = leaf.is_writable() && !is_failed(leaf.condition());
+                self.keep_offline(leaf);
                 match leaf.clear() {
                     Ok(()) => self.note_cleared(leaf.guid(), leaf.is_writable() && !was_well),
                     Err(_) if top.config().is_log => top.give_up(),
@@ -110,6 +111,18 @@ impl Pool {
             self.go_on_expanding();
         }
         Ok(picked)
+    }
+
+    /// A leaf that was faulted and taken offline, too, is offline when its fault is over: the next import would find it
+    /// so, and lacking nothing that was written meanwhile.
+    fn keep_offline(&self, leaf: &Leaf) {
+        let is_offline = self.services.config.with(|config| {
+            let node = config.root.find(leaf.guid());
+            node.is_some_and(|node| node.flag(keys::OFFLINE))
+        });
+        if is_offline && leaf.condition().state == VdevState::Faulted {
+            leaf.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
+        }
     }
 
     /// A leaf that is faulted and was not there when the pool was imported is looked for once its fault is over: nobody

@@ -316,3 +316,41 @@ fn a_device_that_still_fails_does_not_keep_the_rest_of_a_pool_from_being_cleared
     churn.check(&pool);
     pool.export().unwrap();
 }
+
+#[test]
+fn a_device_that_was_faulted_and_taken_offline_is_offline_when_the_fault_is_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mirror = NewVdev::Mirror(files(folder, &["a", "b"]));
+    let pool = Pool::create(CreateOptions::new("tank", vec![mirror])).unwrap();
+    let mut churn = Churn::new(&pool, 10);
+    for faulted in [true, false] {
+        let how = OutOfUse {
+            faulted,
+            temporary: false,
+        };
+        pool.take_out(leaf(&pool, "b"), how).unwrap();
+        churn.run(&pool, 1);
+    }
+    close(pool, folder);
+    let pool = import(folder);
+    let b = leaf(&pool, "b");
+    let condition = |pool: &Pool| {
+        let leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+        let mut found = leaves.filter(|one| one.guid() == b);
+        found.next().unwrap().condition().state
+    };
+    assert_eq!(condition(&pool), VdevState::Faulted);
+    pool.clear(&|_| true).unwrap();
+    // Not in use until the next import only.
+    assert_eq!(condition(&pool), VdevState::Offline);
+    churn.run(&pool, 1);
+    pool.bring_online(b).unwrap();
+    wait_whole(&pool);
+    assert_eq!(condition(&pool), VdevState::Healthy);
+    close(pool, folder);
+    let pool = import(folder);
+    assert_eq!(condition(&pool), VdevState::Healthy);
+    churn.check(&pool);
+    close(pool, folder);
+}
