@@ -18,6 +18,12 @@ static GATE: LockClass = LockClass::new("pool.reuse_gate", rank::LAST - 40);
 /// At the end of so many txgs later, freed space can be used again.
 const TXGS_UNTIL_REUSE: u64 = 3;
 
+/// Whether the end of `txg` may give away what was in use in the state of `seen`, which any number can stand for that
+/// a disk has.
+const fn ends_reuse_of(seen: Txg, txg: Txg) -> bool {
+    txg.0.saturating_sub(seen.0) >= TXGS_UNTIL_REUSE
+}
+
 /// See the module.
 pub(crate) struct ReuseGate {
     holds: Mutex<BTreeMap<Txg, usize>>,
@@ -50,7 +56,7 @@ impl ReuseGate {
     /// Holds the state of `seen`, unless what was in use then may have been given away since.
     fn hold_since(self: &Arc<Self>, seen: Txg) -> Option<Hold> {
         let mut holds = self.holds.lock();
-        if seen.0 + TXGS_UNTIL_REUSE <= self.now().0 {
+        if ends_reuse_of(seen, self.now()) {
             return None;
         }
         *holds.entry(seen).or_insert(0) += 1;
@@ -80,7 +86,7 @@ impl ReuseGate {
     pub(crate) fn is_open(&self, txg: Txg) -> bool {
         let holds = self.holds.lock();
         let oldest = holds.first_key_value();
-        oldest.is_none_or(|(held, _)| held.0 + TXGS_UNTIL_REUSE > txg.0)
+        oldest.is_none_or(|(held, _)| !ends_reuse_of(*held, txg))
     }
 
     /// Waits until the end of `txg`, which is on disk, may make space free for use.
@@ -88,7 +94,7 @@ impl ReuseGate {
         let mut holds = self.holds.lock();
         while holds
             .first_key_value()
-            .is_some_and(|(held, _)| held.0 + TXGS_UNTIL_REUSE <= txg.0)
+            .is_some_and(|(held, _)| ends_reuse_of(*held, txg))
         {
             self.released.wait(&mut holds);
         }
@@ -177,5 +183,16 @@ mod tests {
             "perhaps another block's"
         );
         assert!(repairs.permit(Txg(11), Txg(5)).is_some());
+    }
+
+    #[test]
+    fn any_number_of_a_txg_is_taken() {
+        let gate = ReuseGate::new(Txg(10));
+        let hold = gate.hold(|| Txg(u64::MAX));
+        assert!(gate.is_open(Txg(13)));
+        gate.wait(Txg(u64::MAX));
+        drop(hold);
+        let permit = GatedRepairs(Arc::clone(&gate)).permit(Txg(u64::MAX), Txg(5));
+        assert!(permit.is_some());
     }
 }
