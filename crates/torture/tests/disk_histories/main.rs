@@ -92,23 +92,6 @@ fn a_random_history() {
     }
 }
 
-mod sim_runs {
-    /// Modules of long tests are named after their level.
-    mod sim {
-        use super::super::{Counts, explore, seed};
-
-        #[test]
-        #[ignore = "sim: histories of a minute"]
-        fn some_disk_histories() {
-            let mut all = Counts::default();
-            for run in 0..10 {
-                all.add(&explore(seed(700) + run));
-            }
-            println!("{all:?}");
-        }
-    }
-}
-
 /// `MILLPOND_SECONDS` (60) of histories, from `MILLPOND_SEED` (20000) on.
 #[test]
 #[ignore = "torture: histories one after the other"]
