@@ -28,7 +28,7 @@ const STEPS: usize = 14;
 fn explore(seed: u64) -> Counts {
     println!(
         "repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test disk_histories -- \
-         --exact a_random_history --nocapture"
+         --include-ignored --exact a_random_history --nocapture"
     );
     let _limits = tunables::drawn_but(seed, TXGS_AS_ASKED);
     let mut history = History::new(seed);
@@ -86,6 +86,7 @@ impl History {
 }
 
 #[test]
+#[ignore = "torture: not every history is judged right yet (docs/reliability.md)"]
 fn a_random_history() {
     for seed in seeds(1..2) {
         println!("{:?}", explore(seed));
