@@ -182,7 +182,9 @@ impl Multihost {
         if leaves.is_empty() {
             return;
         }
-        let (uberblock, next) = self.next_write();
+        let Some((uberblock, next)) = self.next_write() else {
+            return;
+        };
         let begun_ns = monotonic_ns();
         let leaf = leaves.swap_remove(next % leaves.len());
         let label = usize::try_from(self.rng.below(4)).unwrap_or(0);
@@ -200,8 +202,9 @@ impl Multihost {
         }
     }
 
-    /// The newest uberblock with the time and the number of the next write, and which leaf gets it.
-    fn next_write(&self) -> (Uberblock, usize) {
+    /// The newest uberblock with the time and the number of the next write, and which leaf gets it; none where a forged
+    /// time leaves no later one: the fence closes then.
+    fn next_write(&self) -> Option<(Uberblock, usize)> {
         let mut uberblock = self.last.get();
         let now_s = self.clock.now_s();
         let mut state = self.state.lock();
@@ -211,14 +214,14 @@ impl Multihost {
         } else if state.timestamp < newest {
             (state.timestamp, state.sequence) = (newest, 1);
         } else if state.sequence >= SEQUENCE_MAX {
-            (state.timestamp, state.sequence) = (newest + 1, 1);
+            (state.timestamp, state.sequence) = (newest.checked_add(1)?, 1);
         } else {
             state.sequence += 1;
         }
         uberblock.timestamp = state.timestamp;
         mark(&mut uberblock, state.delay_ns, state.sequence);
         state.next = state.next.wrapping_add(1);
-        (uberblock, state.next)
+        Some((uberblock, state.next))
     }
 
     /// The newest uberblock that this host can have written.

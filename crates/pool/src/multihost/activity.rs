@@ -136,6 +136,22 @@ pub(super) fn newest_on(
         })
 }
 
+/// An uberblock that is newer than this one of the same txg, by a number that is drawn.
+pub(super) fn claim_after(newest: &Uberblock, rng: &dyn Rng) -> Result<Uberblock> {
+    let mut claim = *newest;
+    let sequence = newest.multihost_sequence();
+    let sequence = if sequence < SEQUENCE_MAX {
+        sequence + 1 + rng.below(SEQUENCE_MAX - sequence)
+    } else {
+        let next = newest.timestamp.checked_add(1);
+        let none = || PoolError::Damaged("no time is later than that of its uberblock".to_owned());
+        claim.timestamp = next.ok_or_else(none)?;
+        1 + rng.below(SEQUENCE_MAX)
+    };
+    mark(&mut claim, newest.multihost_delay_ns, sequence);
+    Ok(claim)
+}
+
 /// Says on all leaves that this host takes the pool, whose newest uberblock was `newest`.
 ///
 /// # Errors
@@ -150,15 +166,7 @@ pub(crate) fn claim(vdevs: &VdevTree, newest: &Uberblock, rng: &dyn Rng) -> Resu
         Some(_) | None => Ok(()),
     };
     must_be(newest)?;
-    let mut claim = *newest;
-    let sequence = newest.multihost_sequence();
-    let sequence = if sequence < SEQUENCE_MAX {
-        sequence + 1 + rng.below(SEQUENCE_MAX - sequence)
-    } else {
-        claim.timestamp += 1;
-        1 + rng.below(SEQUENCE_MAX)
-    };
-    mark(&mut claim, newest.multihost_delay_ns, sequence);
+    let claim = claim_after(newest, rng)?;
     let writable = leaves.iter().filter(|leaf| leaf.is_writable());
     let written = writable.map(|leaf| leaf.write_multihost(&claim, 0).and_then(|()| leaf.flush()));
     if written.filter(Result::is_ok).count() == 0 {

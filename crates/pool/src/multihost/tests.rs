@@ -4,7 +4,7 @@ use base::random::SeededRng;
 use base::{Guid, Txg};
 use format::BlockPointer;
 
-use super::activity::wait;
+use super::activity::{claim_after, wait};
 use super::*;
 
 fn uberblock(delay_ns: u64, word: u64) -> Uberblock {
@@ -59,6 +59,22 @@ fn a_wait_of_years_is_refused() {
     ] {
         wait(&newest, &rng).unwrap_err();
     }
+}
+
+#[test]
+fn a_claim_is_newer_than_what_it_follows_or_refused() {
+    let rng = SeededRng::new(1);
+    let mut newest = uberblock(1, 0);
+    for (timestamp, sequence) in [(100, 0), (100, SEQUENCE_MAX), (u64::MAX, 7)] {
+        newest.timestamp = timestamp;
+        mark(&mut newest, 1, sequence);
+        for _ in 0..50 {
+            let claim = claim_after(&newest, &rng).unwrap();
+            assert!(claim.compare_age(&newest).is_gt());
+        }
+    }
+    mark(&mut newest, 1, SEQUENCE_MAX);
+    claim_after(&newest, &rng).unwrap_err();
 }
 
 #[test]
