@@ -23,44 +23,55 @@ pub struct Found {
 
 /// Looks for pools in directories and on devices; on the machine's devices if none are named.
 pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
-    let cannot = |error: PoolError| {
-        let kind = FailureKind::Medium;
-        Failure::new(kind, format!("cannot discover pools: {error}"))
-    };
-    let mut found: Vec<Found> = pool::discover(search)
-        .map_err(cannot)?
-        .iter()
-        .map(|pool| Found {
-            candidate: candidate(pool),
-            of_stranger: of_stranger(pool),
-        })
-        .collect();
-    found.sort_by(|a, b| a.candidate.name.cmp(&b.candidate.name));
-    Ok(found)
+    found_by(search, Found::of)
 }
 
 /// As [`discover`], for a list: of pools that several hosts can reach it is found out whether another one has them,
 /// which takes as long as that one may be silent.
 pub fn discover_watching(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
-    let mut found = discover(search)?;
-    let pools = pool::discover(search).unwrap_or_default();
     let host = Host::current();
-    for pool in pools.iter().filter(|pool| is_multihost(pool)) {
-        let held = if host.id == 0 {
-            Some(ImportState::NoHostId)
-        } else {
-            pool::other_host(pool, &host).map(|user| ImportState::Active {
-                host: user.shown_name().to_owned(),
-                host_id: user.host_id,
-            })
-        };
-        let of_pool = found.iter_mut();
-        let mut of_pool = of_pool.filter(|found| found.candidate.guid == pool.guid.0);
-        if let (Some(found), Some(held)) = (of_pool.next(), held) {
+    found_by(search, |pool| {
+        let mut found = Found::of(pool);
+        if let Some(held) = held_elsewhere(pool, &host) {
             found.candidate.import = held;
         }
-    }
+        found
+    })
+}
+
+fn found_by(search: &[PathBuf], of: impl Fn(&FoundPool) -> Found) -> Result<Vec<Found>, Failure> {
+    let cannot = |error: PoolError| {
+        let kind = FailureKind::Medium;
+        Failure::new(kind, format!("cannot discover pools: {error}"))
+    };
+    let pools = pool::discover(search).map_err(cannot)?;
+    let mut found: Vec<Found> = pools.iter().map(of).collect();
+    found.sort_by(|a, b| a.candidate.name.cmp(&b.candidate.name));
     Ok(found)
+}
+
+impl Found {
+    fn of(pool: &FoundPool) -> Self {
+        Self {
+            candidate: candidate(pool),
+            of_stranger: of_stranger(pool),
+        }
+    }
+}
+
+/// Whether another host has a pool that several can reach, or may have it as far as this one can know.
+fn held_elsewhere(pool: &FoundPool, host: &Host) -> Option<ImportState> {
+    if !is_multihost(pool) {
+        return None;
+    }
+    if host.id == 0 {
+        return Some(ImportState::NoHostId);
+    }
+    let user = pool::other_host(pool, host)?;
+    Some(ImportState::Active {
+        host: user.shown_name().to_owned(),
+        host_id: user.host_id,
+    })
 }
 
 fn is_multihost(found: &FoundPool) -> bool {

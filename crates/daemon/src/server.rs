@@ -348,10 +348,8 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
                 return;
             }
         };
-        let connection = stream.try_clone().map(OwnedFd::from);
-        let data = connection.and_then(|connection| data_of(connection, passed));
-        let data = match data {
-            Ok(data) => data,
+        let came = match came_with(&stream, &request, passed) {
+            Ok(came) => came,
             Err(error) => {
                 let _told = send(&mut stream, &Response::Failed(failed(error)));
                 return;
@@ -360,12 +358,13 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
         let mut answer =
             |response: Response| send(&mut stream, &response).map_err(io::Error::other);
         let handler = &shared.handler;
-        let answered = match (&request, data) {
+        let answered = match (&request, came) {
             (Request::Hello, _) => hello(&**handler, &mut answer),
             (request, Came::With(data)) => handler.handle_with(request, &caller, data, &mut answer),
-            (request, Came::Alone(client)) => {
+            (request, Came::For(client)) => {
                 handler.handle_for(request, &caller, client, &mut answer)
             }
+            (request, Came::Alone) => handler.handle(request, &caller, &mut answer),
         };
         if shared.handler.finished() {
             // A full channel has an event in it that wakes as well.
@@ -380,17 +379,24 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
     }
 }
 
-/// A request's client, and its descriptor for data.
+/// What a request needs besides its words.
 enum Came {
-    Alone(Client),
+    /// Nothing: it takes no descriptor, and is answered where there is none to be had.
+    Alone,
+    /// To know whether its client is there: a change may take long.
+    For(Client),
+    /// Its descriptor for data.
     With(PassedDescriptor),
 }
 
-/// What a request over this connection came with.
-fn data_of(connection: OwnedFd, passed: Option<OwnedFd>) -> io::Result<Came> {
+fn came_with(stream: &UnixStream, request: &Request, passed: Option<OwnedFd>) -> io::Result<Came> {
+    let connection = || stream.try_clone().map(OwnedFd::from);
     match passed {
-        None => Ok(Came::Alone(Client::new(connection))),
-        Some(passed) => PassedDescriptor::new(passed, connection).map(Came::With),
+        Some(passed) => PassedDescriptor::new(passed, connection()?).map(Came::With),
+        None if matches!(request, Request::Change { .. }) => {
+            Ok(Came::For(Client::new(connection()?)))
+        }
+        None => Ok(Came::Alone),
     }
 }
 

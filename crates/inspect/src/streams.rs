@@ -1,9 +1,10 @@
 //! Looking into send streams without a pool: `stream ls`, `cp`, `verify` and `diff`.
 //!
-//! A stream is a list of records that say which objects there are and which bytes they have. They are read once and
-//! checked; what stays in memory is where each range of bytes is ([`index`]), not the bytes. An object set is made up
-//! of that ([`store`]) and mounted like that of a pool, so that everything that lists and copies files works. A stream
-//! comes from anywhere: nothing of it is trusted but its checksums, and these only as far as they tell damage.
+//! A stream is a list of records that say which objects there are and which bytes they have. Files are read whole and
+//! checked first, and the streams that a place needs a second time; what stays in memory is where each range of bytes
+//! is ([`index`]), not the bytes. An object set is made up of that ([`store`]) and mounted like that of a pool, so that
+//! everything that lists and copies files works. A stream comes from anywhere: nothing of it is trusted but its
+//! checksums, and these only as far as they tell damage.
 
 mod chain;
 mod diff;

@@ -69,15 +69,20 @@ impl InsideValues {
 pub(super) fn stored(properties: &Assignments) -> Result<Vec<(String, PropertyValue)>, Failure> {
     let mut found = Vec::new();
     for (name, value) in properties {
-        let value = match value {
-            Value::Number(number) => PropertyValue::Number(*number),
-            Value::Text(text) => PropertyValue::Text(text.clone()),
-            Value::Absent => {
-                let error = PropertyError::Unknown(name.clone());
-                return Err(Failure::new(FailureKind::Invalid, error.to_string()));
-            }
-        };
+        let value = stored_value(value).ok_or_else(|| {
+            let error = PropertyError::Unknown(name.clone());
+            Failure::new(FailureKind::Invalid, error.to_string())
+        })?;
         found.push((name.clone(), value));
     }
     Ok(found)
+}
+
+/// A value as the property layer stores it, if there is one.
+pub(super) fn stored_value(value: &Value) -> Option<PropertyValue> {
+    match value {
+        Value::Number(number) => Some(PropertyValue::Number(*number)),
+        Value::Text(text) => Some(PropertyValue::Text(text.clone())),
+        Value::Absent => None,
+    }
 }

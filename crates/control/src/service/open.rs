@@ -23,7 +23,7 @@ use pool::{
 use format::features::{ENCRYPTION, Feature};
 use format::uberblock::VERSION_FEATURES;
 
-use super::assignments::{InsideValues, split_inside, stored};
+use super::assignments::{InsideValues, split_inside, stored, stored_value};
 use super::contents::clock;
 use super::new_keys;
 use super::open_heads::OpenHeads;
@@ -245,15 +245,10 @@ pub(crate) fn create_options(
                     options.properties.push((name.clone(), value));
                 }
             }
-            Value::Number(number) => {
-                let value = PropertyValue::Number(*number);
-                options.properties.push((name.clone(), value));
+            Value::Number(_) | Value::Text(_) | Value::Absent => {
+                let stored = stored_value(value).map(|value| (name.clone(), value));
+                options.properties.extend(stored);
             }
-            Value::Text(text) => {
-                let value = PropertyValue::Text(text.clone());
-                options.properties.push((name.clone(), value));
-            }
-            Value::Absent => {}
         }
     }
     Ok(options)

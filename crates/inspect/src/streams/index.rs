@@ -127,11 +127,7 @@ impl Index {
                     u64::MAX => u64::MAX,
                     length => record.offset.checked_add(length)?,
                 };
-                let item = self.objects.get_mut(&record.object.0)?;
-                let before = item.extents.count();
-                item.extents.remove(record.offset, end);
-                let after = item.extents.count();
-                self.entries = self.entries.saturating_sub(before).saturating_add(after);
+                self.change_extents(record.object.0, |held| held.remove(record.offset, end))?;
                 let change = self.changes.entry(record.object.0).or_default();
                 change.freed_bytes = change.freed_bytes.saturating_add(end - record.offset);
                 Some(())
@@ -196,13 +192,18 @@ impl Index {
 
     fn put(&mut self, id: u64, offset: u64, length: u64, holder: Holder) -> Option<()> {
         let end = offset.checked_add(length)?;
-        let item = self.objects.get_mut(&id)?;
-        let before = item.extents.count();
-        item.extents.put(offset, end, holder);
-        let after = item.extents.count();
-        self.entries = self.entries.saturating_sub(before).saturating_add(after);
+        self.change_extents(id, |held| held.put(offset, end, holder))?;
         let change = self.changes.entry(id).or_default();
         change.written_bytes = change.written_bytes.saturating_add(length);
+        Some(())
+    }
+
+    /// Changes what an object has, and counts what that comes to.
+    fn change_extents(&mut self, id: u64, change: impl FnOnce(&mut Extents)) -> Option<()> {
+        let held = &mut self.objects.get_mut(&id)?.extents;
+        let before = held.count();
+        change(held);
+        self.entries = self.entries.saturating_sub(before) + held.count();
         Some(())
     }
 

@@ -42,11 +42,7 @@ impl PoolChange for Destroy {
     }
 
     fn recorded(&self) -> Recorded {
-        if self.dry_run {
-            Recorded::Never
-        } else {
-            Recorded::After
-        }
+        Recorded::unless(self.dry_run)
     }
 
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {

@@ -70,3 +70,10 @@ pub(super) enum Recorded {
     /// Before it begins: there is no pool to write to afterwards.
     Before,
 }
+
+impl Recorded {
+    /// Of a change that may only be looked at (`-n`).
+    pub(super) const fn unless(dry_run: bool) -> Self {
+        if dry_run { Self::Never } else { Self::After }
+    }
+}

@@ -13,6 +13,7 @@ use format::uberblock::{VERSION_FEATURES, version_is_known};
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
 use crate::service::Service;
+use crate::service::assignments::stored_value;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
 use crate::service::open::{NO_HOST_ID, is_multihost_on};
@@ -87,10 +88,8 @@ impl Service {
                     {
                         return refuse(FailureKind::Invalid, &reason);
                     }
-                    let value = match value {
-                        Value::Number(number) => dsl::PropertyValue::Number(*number),
-                        Value::Text(text) => dsl::PropertyValue::Text(text.clone()),
-                        Value::Absent => continue,
+                    let Some(value) = stored_value(value) else {
+                        continue;
                     };
                     self.pool
                         .set_properties(vec![(property.clone(), value)])

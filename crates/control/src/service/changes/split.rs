@@ -1,7 +1,7 @@
 //! `zpool split`: a pool of one side of each mirror.
 
 use admin::changes::Split;
-use admin::{Assignments, Failure, FailureKind, PropertyName, Value, find_pool_property};
+use admin::{Assignments, Failure, FailureKind, PropertyName, find_pool_property};
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use dsl::{Actor, PropertyValue};
@@ -10,6 +10,7 @@ use pool::PoolError;
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
 use crate::service::Service;
+use crate::service::assignments::stored_value;
 use crate::service::delegation::denied;
 use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
@@ -28,11 +29,7 @@ impl PoolChange for Split {
     }
 
     fn recorded(&self) -> Recorded {
-        if self.dry_run {
-            Recorded::Never
-        } else {
-            Recorded::After
-        }
+        Recorded::unless(self.dry_run)
     }
 
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
@@ -98,16 +95,12 @@ fn to_store(given: &Assignments) -> Result<Vec<(String, PropertyValue)>, String>
                 "property '{name}' cannot be set while a pool is split"
             ));
         }
-        match value {
-            Value::Number(number) => stored.push((name.clone(), PropertyValue::Number(*number))),
-            Value::Text(text) => {
-                if COMPATIBILITY.is(name) {
-                    Compatibility::read(text)?;
-                }
-                stored.push((name.clone(), PropertyValue::Text(text.clone())));
-            }
-            Value::Absent => {}
+        if COMPATIBILITY.is(name)
+            && let Some(text) = value.text()
+        {
+            Compatibility::read(text)?;
         }
+        stored.extend(stored_value(value).map(|value| (name.clone(), value)));
     }
     Ok(stored)
 }
