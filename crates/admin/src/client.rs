@@ -23,7 +23,7 @@ mod running;
 mod tests;
 
 pub use places::{SYSTEM_DIRECTORY, runtime_directories, state_directory};
-pub use running::{Running, Silent, connect, running};
+pub use running::{Running, Silent, connect, running, running_beside};
 
 /// How long a daemon may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);

@@ -51,13 +51,6 @@ pub struct Failure {
     pub reasons: Vec<String>,
 }
 
-/// What an error of the host says, without its number.
-#[must_use]
-pub fn host_reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 impl Failure {
     /// A failure with its whole line.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {

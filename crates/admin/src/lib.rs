@@ -43,7 +43,7 @@ pub use date::{creation, moment, span};
 /// The rows of properties, which the commands go by too.
 pub use dsl::property as rows;
 pub use events::{EventField, EventRecord, EventValue};
-pub use failure::{Failure, FailureKind, host_reason};
+pub use failure::{Failure, FailureKind};
 pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,

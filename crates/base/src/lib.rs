@@ -8,6 +8,7 @@
 mod bookmark;
 pub mod clock;
 pub mod hand_over;
+mod host;
 mod ids;
 pub mod invariant;
 pub mod lock;
@@ -23,5 +24,6 @@ pub mod thread_pool;
 pub mod tunable;
 
 pub use bookmark::Bookmark;
+pub use host::host_reason;
 pub use ids::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
 pub use order::ByteOrder;

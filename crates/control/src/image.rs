@@ -104,7 +104,7 @@ impl Making<'_> {
             if keep(&report) {
                 let renamed = std::fs::rename(&partial, image);
                 renamed.map_err(|error| {
-                    cannot_make(FailureKind::Medium, image, admin::host_reason(&error))
+                    cannot_make(FailureKind::Medium, image, base::host_reason(&error))
                 })?;
                 // The name is durable too, where folders can be synced.
                 let folder = std::fs::File::open(folder_of(image));
@@ -167,7 +167,7 @@ fn check_image(request: &ImageRequest) -> Result<(), Failure> {
     }
     let folder = match folder_of(image).canonicalize() {
         Ok(folder) => folder,
-        Err(error) => return refuse(FailureKind::Missing, &admin::host_reason(&error)),
+        Err(error) => return refuse(FailureKind::Missing, &base::host_reason(&error)),
     };
     let inside = match &request.source {
         ImageSource::Directory(source) => {

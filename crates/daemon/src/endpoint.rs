@@ -82,7 +82,7 @@ impl Endpoint {
             let path = Path::new(text);
             // Left by a daemon that was killed: nobody listens there. To connect to a file that is no socket is refused
             // in the same way.
-            let host = |error: io::Error| failed(&admin::host_reason(&error));
+            let host = |error: io::Error| failed(&base::host_reason(&error));
             if let Ok(found) = std::fs::symlink_metadata(path) {
                 if !found.file_type().is_socket() {
                     return Err(failed(&"it is there already, and is no socket"));
@@ -106,7 +106,7 @@ impl Endpoint {
                 .map_err(|_| failed(&"it must be a port, an address with a port, or a path"))?,
         };
         let listener =
-            TcpListener::bind(address).map_err(|error| failed(&admin::host_reason(&error)))?;
+            TcpListener::bind(address).map_err(|error| failed(&base::host_reason(&error)))?;
         Ok(Self {
             listener: Listener::Port(listener),
         })

@@ -152,7 +152,7 @@ fn failed_to_create(path: &Path, error: &std::io::Error) -> Failure {
         format!(
             "failed to create mountpoint: {}: {}",
             path.display(),
-            admin::host_reason(error)
+            base::host_reason(error)
         ),
     )
 }

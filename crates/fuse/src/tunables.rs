@@ -84,8 +84,9 @@ pub static POLLS_LOSS_PARTS: Tunable = Tunable::new("fuse.polls_loss_parts", 64,
 pub static POLLS_SAVED_NS_MAX: Tunable =
     Tunable::new("fuse.polls_saved_ns_max", 10_000_000, 0, 1_000_000_000);
 
-/// While requests are read, the daemon's session has a nice value of less by so much, if it may: 0 for never.
-pub static SESSION_WEIGHT: Tunable = Tunable::new("fuse.session_weight", 0, 0, 20);
+/// While requests are read and others compute, the daemon's session has a nice value of less by so much, if it may: 0
+/// for never.
+pub static SESSION_WEIGHT: Tunable = Tunable::new("fuse.session_weight", 10, 0, 20);
 
 /// How long an unmount is tried again while the mount is in use: processes in passing hold one for a moment.
 pub static BUSY_WAIT_MS: Tunable = Tunable::new("fuse.busy_wait_ms", 1_000, 0, 60_000);

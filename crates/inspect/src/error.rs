@@ -10,12 +10,6 @@ use pipeline::ReadError;
 /// A shorthand.
 pub(crate) type Result<T> = std::result::Result<T, InspectError>;
 
-/// What an error of the host says, without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// Why an inspection could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
@@ -23,7 +17,7 @@ pub enum InspectError {
     #[error("{0}")]
     Usage(String),
     /// A path cannot be looked at.
-    #[error("{}: {}", path.display(), reason(source))]
+    #[error("{}: {}", path.display(), base::host_reason(source))]
     File {
         /// The path.
         path: PathBuf,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
-use admin::client::{self, Connection};
+use admin::client::{self, Connection, Running, Silent};
 use admin::register::known_pools;
 use admin::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, KnownPool, Mounted, OpenRequest,
@@ -83,29 +83,43 @@ pub(crate) struct Pools {
     pub(crate) running: Vec<Connection>,
     /// Known ones that do not.
     pub(crate) absent: Vec<KnownPool>,
-    /// The pools of daemons that do not answer; they are complained about.
-    pub(crate) silent: Vec<u64>,
-    /// Whether all daemons answered.
-    pub(crate) complete: bool,
+    /// Daemons that do not answer.
+    pub(crate) silent: Vec<Silent>,
 }
 
 impl Pools {
-    /// Asks everybody.
+    /// Asks everybody, and complains about those who do not answer.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let found = client::running()?;
-        let mut absent = known_pools();
-        let answered: Vec<u64> = found.connections.iter().map(Connection::guid).collect();
-        let silent: Vec<u64> = found.silent.iter().filter_map(|s| s.guid).collect();
-        absent.retain(|pool| !answered.contains(&pool.guid) && !silent.contains(&pool.guid));
+        let found = Self::of(client::running()?);
         for silent in &found.silent {
             complain(&silent.failure);
         }
-        Ok(Self {
+        Ok(found)
+    }
+
+    /// What there is beside a pool that is about to be opened, by its name or guid: stuck daemons of others keep nobody
+    /// waiting, and nothing is said of them.
+    pub(crate) fn beside(pool: &str) -> Result<Self, Failure> {
+        Ok(Self::of(client::running_beside(pool)?))
+    }
+
+    fn of(found: Running) -> Self {
+        let answered = found.connections.iter().map(|it| Some(it.guid()));
+        let served: Vec<Option<u64>> = answered
+            .chain(found.silent.iter().map(|it| it.guid))
+            .collect();
+        let mut absent = known_pools();
+        absent.retain(|pool| !served.contains(&Some(pool.guid)));
+        Self {
             running: found.connections,
             absent,
-            silent,
-            complete: found.silent.is_empty(),
-        })
+            silent: found.silent,
+        }
+    }
+
+    /// Whether all daemons answered.
+    pub(crate) fn complete(&self) -> bool {
+        self.silent.is_empty()
     }
 
     /// Tells of those that do not run.
@@ -128,7 +142,8 @@ fn note(known: &KnownPool) -> String {
 /// The daemons that run; those that do not answer are complained about, and then it is false that these are all.
 pub(crate) fn running() -> Result<(Vec<Connection>, bool), Failure> {
     let found = Pools::find()?;
-    Ok((found.running, found.complete))
+    let complete = found.complete();
+    Ok((found.running, complete))
 }
 
 /// As [`pools`]; if all are asked for, those are told of that do not run, the first time.
@@ -143,7 +158,8 @@ pub(crate) fn pools_noting(
     if !std::mem::replace(noted, true) {
         found.note_absent();
     }
-    Ok((found.running, found.complete))
+    let complete = found.complete();
+    Ok((found.running, complete))
 }
 
 /// A known pool that no daemon serves, by its name. Daemons of other pools are not asked.

@@ -89,9 +89,10 @@ fn input(file: Option<&str>) -> Result<Box<dyn Read>, Stop> {
 
 /// Why a file cannot be opened, in the system's words alone.
 fn unopened(file: &str, error: &io::Error) -> Failure {
-    let error = error.to_string();
-    let words = error.split(" (os error").next().unwrap_or_default();
-    let text = format!("Error while opening file '{file}': {words}");
+    let text = format!(
+        "Error while opening file '{file}': {}",
+        base::host_reason(error)
+    );
     Failure::new(FailureKind::Missing, text)
 }
 

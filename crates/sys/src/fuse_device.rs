@@ -26,10 +26,10 @@ const HELPER: &str = "fusermount3";
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The kernel has no FUSE, or the container does not show it.
-    #[error("{DEVICE_PATH}: {0} (is the fuse module loaded, and the device visible here?)")]
+    #[error("{DEVICE_PATH}: {} (is the fuse module loaded, and the device visible here?)", reason(*.0))]
     Device(#[source] Errno),
     /// The mount point cannot be used.
-    #[error("{path}: {error}")]
+    #[error("{}: {}", path.display(), reason(*error))]
     MountPoint {
         /// The mount point.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum MountError {
         error: Errno,
     },
     /// `fusermount3` is not installed, and mounting without it needs root.
-    #[error("{HELPER} cannot be started: {0} (without it, only root can mount)")]
+    #[error("{HELPER} cannot be started: {} (without it, only root can mount)", base::host_reason(.0))]
     NoHelper(#[source] std::io::Error),
     /// `fusermount3` refused.
     #[error("{path}: {message}")]
@@ -47,6 +47,11 @@ pub enum MountError {
         /// What it says.
         message: String,
     },
+}
+
+/// What an error says, without its number.
+fn reason(error: Errno) -> String {
+    base::host_reason(&error.into())
 }
 
 impl MountError {

@@ -57,5 +57,5 @@ pub use process::{
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;
-pub use session_weight::{CpuUse, cpu_use, session_nice, set_session_nice};
+pub use session_weight::{CpuUse, cpu_use, runnable_threads, session_nice, set_session_nice};
 pub use terminal::HiddenInput;

@@ -36,19 +36,13 @@ pub enum MountWayError {
         path: PathBuf,
     },
     /// A part of the way cannot be looked up or made.
-    #[error("failed to create mountpoint: {}: {}", path.display(), reason(*error))]
+    #[error("failed to create mountpoint: {}: {}", path.display(), base::host_reason(&(*error).into()))]
     Part {
         /// Up to here.
         path: PathBuf,
         /// Why.
         error: Errno,
     },
-}
-
-/// What an error says, without its number.
-fn reason(error: Errno) -> String {
-    let text = std::io::Error::from(error).to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl MountDirectory {

@@ -98,6 +98,24 @@ pub fn cpu_use() -> CpuUse {
     }
 }
 
+/// How many threads of this process run or wait for a CPU, the calling one included. It costs some microseconds for
+/// each of its threads.
+#[must_use]
+pub fn runnable_threads() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let states = tasks.flatten().map(|task| {
+        let text = std::fs::read_to_string(task.path().join("stat"));
+        text.is_ok_and(|text| is_runnable(&text))
+    });
+    states.map(u64::from).sum()
+}
+
+/// `12 (name) R 1 …`: the name may hold anything.
+fn is_runnable(stat: &str) -> bool {
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('R'))
+}
+
 /// What a thread of this process has run, by its folder in /proc; 0 where that is not told, or it has ended.
 fn run_ns(folder: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{folder}/schedstat")).unwrap_or_default();

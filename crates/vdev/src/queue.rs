@@ -212,7 +212,8 @@ impl Queue {
         let mut threads = self.threads.lock();
         while threads.len() < self.config.threads {
             let queue = Arc::clone(self);
-            let start = thread::named("vdev-write", sys::thread::BACKGROUND);
+            // Whoever waits for a log to be durable waits for it.
+            let start = thread::named("vdev-write", sys::thread::ORDINARY);
             match start.spawn(move || queue.work()) {
                 Ok(thread) => threads.push(thread),
                 Err(_) => break,

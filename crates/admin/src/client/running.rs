@@ -11,7 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long those have who are not waited for: far longer than an answer takes where CPUs are not short.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// The daemons of this user and of the administrator.
 #[derive(Debug, Default)]
@@ -43,7 +46,41 @@ impl Silent {
 /// # Errors
 /// A directory of sockets cannot be read, or belongs to somebody who could lead us astray.
 pub fn running() -> Result<Running, Failure> {
-    ask(None)
+    ask(Whom::All)
+}
+
+/// As [`running`], for who is about to open the named pool (by its name or guid): daemons of others have a moment to
+/// answer, and are not waited for.
+///
+/// # Errors
+/// As [`running`].
+pub fn running_beside(pool: &str) -> Result<Running, Failure> {
+    ask(Whom::Foremost(pool))
+}
+
+/// Whose answers are waited for.
+#[derive(Clone, Copy, Debug)]
+enum Whom<'a> {
+    /// Everybody's.
+    All,
+    /// The daemon's of this pool; nobody else is asked, but those of whom it is not known which pool is theirs.
+    Only(&'a str),
+    /// The daemon's of this pool; others have [`MOMENT`].
+    Foremost(&'a str),
+}
+
+impl Whom<'_> {
+    /// Whether somebody is waited for who listens there.
+    fn waits_for(self, socket: &Path) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(wanted) => noted(socket).pool.is_none_or(|name| name == wanted),
+            Self::Foremost(wanted) => {
+                let guid = wanted.parse().ok();
+                Self::Only(wanted).waits_for(socket) || guid.is_some() && guid == guid_of(socket)
+            }
+        }
+    }
 }
 
 /// A connection to the daemon of the named pool; nobody else's answer is waited for.
@@ -51,7 +88,7 @@ pub fn running() -> Result<Running, Failure> {
 /// # Errors
 /// As [`running`]; and the pool's daemon, or one of an unknown pool, does not answer.
 pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
-    let found = ask(Some(pool))?;
+    let found = ask(Whom::Only(pool))?;
     let mut connections = found.connections.into_iter();
     match connections.find(|connection| connection.pool == pool) {
         Some(connection) => Ok(Some(connection)),
@@ -62,7 +99,7 @@ pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
     }
 }
 
-fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
+fn ask(whom: Whom<'_>) -> Result<Running, Failure> {
     let own = runtime_directories();
     let mut found = Running::default();
     let mut sockets = Vec::new();
@@ -75,7 +112,7 @@ fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
     }
     let mut waiting = Vec::new();
     for socket in &sockets {
-        if wanted.is_some_and(|wanted| noted(socket).pool.is_some_and(|name| name != wanted)) {
+        if matches!(whom, Whom::Only(_)) && !whom.waits_for(socket) {
             continue;
         }
         match Knock::at(socket) {
@@ -83,19 +120,17 @@ fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
             Err(failure) => found.silent.push(Silent::at(socket, failure)),
         }
     }
-    gather(waiting, wanted, &mut found)?;
+    gather(waiting, whom, &mut found)?;
     found.connections.sort_by(|a, b| a.pool.cmp(&b.pool));
     Ok(found)
 }
 
 /// Takes answers as they come, until all have answered, the wanted one has, or time is up.
-fn gather(
-    mut waiting: Vec<Knock>,
-    wanted: Option<&str>,
-    found: &mut Running,
-) -> Result<(), Failure> {
-    let deadline = real_now() + HELLO_TIMEOUT;
+fn gather(mut waiting: Vec<Knock>, whom: Whom<'_>, found: &mut Running) -> Result<(), Failure> {
+    let begin = real_now();
     while !waiting.is_empty() {
+        let owed = waiting.iter().any(|knock| whom.waits_for(&knock.socket));
+        let deadline = begin + if owed { HELLO_TIMEOUT } else { MOMENT };
         let ready = readable(&waiting, deadline).map_err(|error| {
             Failure::new(
                 FailureKind::Service,
@@ -118,8 +153,9 @@ fn gather(
             }
         }
         waiting = rest;
-        let has = |wanted| found.connections.iter().any(|c| c.pool == wanted);
-        if wanted.is_some_and(has) {
+        if let Whom::Only(wanted) = whom
+            && found.connections.iter().any(|it| it.pool == wanted)
+        {
             return Ok(());
         }
     }

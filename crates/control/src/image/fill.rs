@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind, host_reason};
+use admin::{Failure, FailureKind};
 use base::ObjectId;
+use base::host_reason;
 use pool::Pool;
 use posix::{
     Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError, SetAttributes,

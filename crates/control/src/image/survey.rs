@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admin::{Assignments, CreateRequest, Failure, FailureKind, Value, host_reason};
+use admin::{Assignments, CreateRequest, Failure, FailureKind, Value};
 use base::ByteOrder;
+use base::host_reason;
 use codec::{Checksum, Salt};
 use dsl::property::Row;
 use dsl::property::dataset::{COPIES, DNODESIZE, RECORDSIZE};

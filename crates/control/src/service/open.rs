@@ -148,7 +148,7 @@ pub(super) fn make_files(
         let own = || std::fs::set_permissions(path, Permissions::from_mode(0o600));
         let created = FileDevice::create(path, size).map_err(|error| error.to_string());
         let created = created.map(|_| made.push(path.clone()));
-        match created.and_then(|()| own().map_err(|error| admin::host_reason(&error))) {
+        match created.and_then(|()| own().map_err(|error| base::host_reason(&error))) {
             Ok(()) => {}
             Err(error) => {
                 remove_files(&made);

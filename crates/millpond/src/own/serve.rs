@@ -35,7 +35,7 @@ pub(super) const COMMAND: Command = Command {
 
 /// `millpond serve`: imports one pool and serves it in this process.
 fn serve(call: &Invocation) -> Outcome {
-    let absent = Pools::find()?.absent;
+    let absent = Pools::beside(call.operand(0))?.absent;
     let search = places(call, &absent)?;
     let found = control::discover(&search)?;
     let chosen = choose(&found, call.operand(0), &search)?;

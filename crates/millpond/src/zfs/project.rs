@@ -104,7 +104,7 @@ fn reach(call: &Invocation, action: Action) -> Result<Reach, Stop> {
 }
 
 fn failed(what: &str, path: &Path, error: Errno) -> Stop {
-    let reason = admin::host_reason(&error.into());
+    let reason = base::host_reason(&error.into());
     let message = format!("failed to {what} {}: {reason}", path.display());
     Failure::new(FailureKind::Invalid, message).into()
 }

@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind, host_reason};
+use admin::{Failure, FailureKind};
+use base::host_reason;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use sys::{Errno, rewrite_file};
 

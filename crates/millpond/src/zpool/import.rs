@@ -6,7 +6,8 @@ use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
     Assignments, Change, Failure, FailureKind, ImportCandidate, ImportRequest, KnownPool,
-    OpenRequest, PropertyError, VdevClass, VdevNaming, VdevReport, VdevState, client,
+    OpenRequest, PropertyError, VdevClass, VdevNaming, VdevReport, VdevState,
+    client::{self, Silent},
 };
 use control::Found;
 
@@ -79,7 +80,10 @@ fn import(call: &Invocation) -> Outcome {
     if call.has("a") && !call.operands().is_empty() {
         return Err(usage("too many arguments"));
     }
-    let mut pools = Pools::find()?;
+    let mut pools = match call.operands().first() {
+        Some(wanted) => Pools::beside(wanted)?,
+        None => Pools::find()?,
+    };
     if call.has("c") || call.has("D") {
         pools.absent.clear();
     }
@@ -118,9 +122,9 @@ fn import(call: &Invocation) -> Outcome {
         return Err(failure.advise(imported_already(&here)).into());
     }
     let chosen = choose(&found, wanted, &search)?;
-    if pools.silent.contains(&chosen.candidate.guid) {
-        // It is served, and that its daemon does not answer was said.
-        return Err(Stop::Quiet(1));
+    let served = |silent: &&Silent| silent.guid == Some(chosen.candidate.guid);
+    if let Some(silent) = pools.silent.iter().find(served) {
+        return Err(silent.failure.clone().into());
     }
     let new_name = call.operands().get(1).map(String::as_str);
     import_one(call, chosen, new_name, &search, &pools.absent)
@@ -159,7 +163,7 @@ pub(crate) fn places(call: &Invocation, absent: &[KnownPool]) -> Result<Vec<Path
 /// The devices that a cache file names, as far as they are there.
 fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
     let devices = control::cached_devices(std::path::Path::new(path)).map_err(|error| {
-        let reason = admin::host_reason(&error);
+        let reason = base::host_reason(&error);
         let text = format!("failed to open cache file '{path}': {reason}");
         Failure::new(FailureKind::Missing, text)
     })?;

@@ -3,7 +3,7 @@
 use admin::{IoReport, Request, Response};
 
 use super::flags::{BY_GUID, FULL_PATH, RESOLVE, TIMESTAMP, naming, timestamp};
-use crate::daemons::pools;
+use crate::daemons::{ended, pools};
 use crate::flags::{EXACT, SCRIPTED};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
@@ -44,9 +44,11 @@ fn iostat(call: &Invocation) -> Outcome {
     let mut before: Vec<IoReport> = Vec::new();
     let mut first = true;
     let mut lines_since_header = usize::MAX;
+    let mut all_answered = true;
     let skip_first = call.has("y") && interval.repeats();
     interval.repeat_after(skip_first, &mut || {
         let (now, complete) = reports(&interval.names)?;
+        all_answered &= complete;
         if now.is_empty() {
             if complete {
                 complain(&"no pools available");
@@ -79,7 +81,8 @@ fn iostat(call: &Invocation) -> Outcome {
         }
         lines_since_header += table.body.lines().count();
         print(&(text + &table.body))
-    })
+    })?;
+    ended(all_answered)
 }
 
 fn layout(call: &Invocation) -> Result<IoLayout, Stop> {

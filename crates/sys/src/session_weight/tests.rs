@@ -8,6 +8,14 @@ fn the_nice_value_follows_the_session() {
     assert_eq!(nice_of(""), None);
 }
 
+#[test]
+fn a_thread_that_runs_is_counted_whatever_its_name() {
+    assert!(is_runnable("12 (a) S) R) R 1 2"));
+    assert!(!is_runnable("12 (R) S 1 2"));
+    assert!(!is_runnable(""));
+    assert!(runnable_threads() >= 1);
+}
+
 fn compute() {
     let used = || run_ns("thread-self");
     let begun = used();

@@ -115,12 +115,9 @@ fn a_process_in_passing_is_waited_for() {
 /// to be had.
 fn apart(session: &Session, propagation: &str) -> Option<Holder> {
     let ready = session.images().join(format!("ready-{propagation}"));
-    // Other tests' mounts are not to be held.
-    let mounts = session.mounts();
     let script = format!(
-        "grep fuse.zfs /proc/self/mountinfo | cut -d' ' -f5 | grep -v '^{}' | tac \
-         | xargs -r -n 1 umount -l 2>/dev/null; touch {}; exec sleep 600",
-        path(&mounts),
+        "{}; touch {}; exec sleep 600",
+        session.let_go_of_others(),
         path(&ready)
     );
     let program = [
@@ -132,6 +129,7 @@ fn apart(session: &Session, propagation: &str) -> Option<Holder> {
         "-c",
         &script,
     ];
+    let _making = Session::making_a_namespace();
     let mut apart = Holder::start(&program, &session.images());
     while !ready.exists() {
         if apart.0.try_wait().expect("asked").is_some() {

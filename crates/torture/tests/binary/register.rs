@@ -276,15 +276,16 @@ fn a_pool_that_is_forgotten_leaves_no_dead_mounts() {
             .filter(|entry| entry.path.starts_with(&mounts))
             .count()
     };
-    let image = session.images().join("tank.img");
+    // The dead mounts of a pool are known by its name: no other test has one of this.
+    let image = session.images().join("lost.img");
     for (forced, gone) in [(false, true), (true, true), (true, false)] {
-        session.create("tank", 96, &[]);
-        session.ok(&["zfs", "create", "-p", "tank/a/b"]);
+        session.create("lost", 96, &[]);
+        session.ok(&["zfs", "create", "-p", "lost/a/b"]);
         // A pool whose name begins alike is another one.
-        session.create("tank2", 96, &[]);
-        kill_server(&session, "tank");
+        session.create("lost2", 96, &[]);
+        kill_server(&session, "lost");
         while !session
-            .refused(&["zpool", "list", "tank"])
+            .refused(&["zpool", "list", "lost"])
             .contains("not running")
         {
             std::thread::yield_now();
@@ -294,16 +295,16 @@ fn a_pool_that_is_forgotten_leaves_no_dead_mounts() {
         }
         assert_eq!(mounted(&session), 4);
         let export: &[&str] = if forced {
-            &["zpool", "export", "-f", "tank"]
+            &["zpool", "export", "-f", "lost"]
         } else {
-            &["zpool", "export", "tank"]
+            &["zpool", "export", "lost"]
         };
         session.ok(export);
         assert_eq!(mounted(&session), 1, "{export:?}");
-        assert!(!session.mount("tank").exists(), "made for the mount");
+        assert!(!session.mount("lost").exists(), "made for the mount");
         assert_eq!(errors(&session.run(&["zpool", "list"])), "");
-        session.export("tank2");
-        fs::remove_file(session.images().join("tank2.img")).expect("removed");
+        session.export("lost2");
+        fs::remove_file(session.images().join("lost2.img")).expect("removed");
         if !gone {
             fs::remove_file(&image).expect("removed");
         }

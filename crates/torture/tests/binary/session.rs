@@ -3,6 +3,30 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+static NAMESPACES: RwLock<()> = RwLock::new(());
+
+/// For a command that unmounts: no namespace is being made meanwhile.
+fn no_new_namespaces(arguments: &[&str]) -> Option<RwLockReadGuard<'static, ()>> {
+    let unmounts = matches!(
+        arguments,
+        ["zpool", "export" | "destroy" | "split", ..]
+            | [
+                "zfs",
+                "unmount"
+                    | "destroy"
+                    | "rename"
+                    | "set"
+                    | "inherit"
+                    | "promote"
+                    | "rollback"
+                    | "receive",
+                ..
+            ]
+    );
+    unmounts.then(|| NAMESPACES.read().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// The binary under test with a folder of its own. Pools are exported when it goes away.
 pub(crate) struct Session {
@@ -102,6 +126,7 @@ impl Session {
 
     /// Runs the binary.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let _held = no_new_namespaces(arguments);
         let output = self.command(arguments).output();
         output.expect("the binary runs")
     }
@@ -181,6 +206,21 @@ impl Session {
         let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
         drop(stdin);
         child.wait_with_output().expect("the binary ends")
+    }
+
+    /// A line of a shell that, in a mount namespace just made, lets go of every mount of a pool but the session's own:
+    /// the copies would hold other tests' pools.
+    pub(crate) fn let_go_of_others(&self) -> String {
+        format!(
+            "grep fuse.zfs /proc/self/mountinfo | cut -d' ' -f5 | grep -v '^{}' | tac \
+             | xargs -r -n 1 umount -l 2>/dev/null",
+            path(&self.mounts())
+        )
+    }
+
+    /// Held while a test makes a mount namespace: until it has let go of others' mounts, it holds them.
+    pub(crate) fn making_a_namespace() -> RwLockWriteGuard<'static, ()> {
+        NAMESPACES.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The daemons of the session, by their processes.

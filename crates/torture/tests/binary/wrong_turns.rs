@@ -2,6 +2,7 @@
 
 use crate::session::{Session, path};
 use std::path::Path;
+use std::process::Output;
 
 /// Words that stand for a layout or a class of devices are never names of files, and a pool is mounted below no
 /// directory that depends on where the command was run.
@@ -179,13 +180,9 @@ fn a_pool_that_the_kernel_may_have_open_is_listed_so() {
     session.create("tank", 64, &["-m", "none"]);
     crate::lifecycle::kill_server(&session, "tank");
     let image = session.images().join("tank.img");
-    // Another /dev, with what OpenZFS's module makes there.
-    let with_module = |words: &str| {
-        let script = format!(
-            "exec unshare -m sh -c 'mount -t tmpfs tmpfs /dev && touch /dev/zfs && exec \"$0\" {words}' \"$0\" \"$1\""
-        );
-        session.shell(&script, &[path(&image)])
-    };
+    // What OpenZFS's module makes.
+    let with_module =
+        |words: &str| with_another_dev(&session, "touch /dev/zfs", words, &[path(&image)]);
     let listed = with_module("zpool import -d \"$1\"");
     let said = String::from_utf8_lossy(&listed.stdout).into_owned();
     if !said.contains("pool: tank") {
@@ -198,4 +195,41 @@ fn a_pool_that_the_kernel_may_have_open_is_listed_so() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("the kernel's ZFS module is here"), "{said}");
     session.import("tank", &["-N"]);
+}
+
+/// Runs the binary where `/dev` holds nothing but what a command makes there. `words` is what it is told, in the words
+/// of a shell, which has the arguments as `$1` and so on.
+fn with_another_dev(session: &Session, make: &str, words: &str, arguments: &[&str]) -> Output {
+    let inside = format!(
+        "{}; mount -t tmpfs tmpfs /dev && {make} && exec \"$0\" {words}",
+        session.let_go_of_others()
+    );
+    let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
+    let arguments = [&[inside.as_str()], arguments].concat();
+    let _making = Session::making_a_namespace();
+    session.shell(script, &arguments)
+}
+
+/// Where the kernel has no FUSE, that is said, in words.
+#[test]
+fn a_missing_fuse_device_is_named() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 64, &[]);
+    session.export("tank");
+    let (images, mounts) = (session.images(), session.mounts());
+    let import = "zpool import -d \"$1\" -R \"$2\" tank";
+    let null = "mknod -m 666 /dev/null c 1 3";
+    let arguments = [path(&images), path(&mounts)];
+    let imported = with_another_dev(&session, null, import, &arguments);
+    let said = String::from_utf8_lossy(&imported.stderr);
+    if !said.contains("/dev/fuse") {
+        println!("skipped: nothing can be mounted here: {imported:?}");
+        return;
+    }
+    let reason = "/dev/fuse: No such file or directory (is the fuse module loaded";
+    assert!(said.contains(reason), "{said}");
+    assert!(said.contains("Import was successful"), "{said}");
+    session.ok(&["zpool", "export", "tank"]);
 }

@@ -17,7 +17,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use admin::{Failure, FailureKind, host_reason};
+use admin::{Failure, FailureKind};
+use base::host_reason;
 use rustix::io::Errno;
 
 use super::{Attributes, Contents, Found, Source, is_portable};

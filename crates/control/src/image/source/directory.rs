@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind, host_reason};
+use admin::{Failure, FailureKind};
+use base::host_reason;
 use posix::{FileType, Timestamp};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;

@@ -5,7 +5,8 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use admin::{Failure, FailureKind, host_reason};
+use admin::{Failure, FailureKind};
+use base::host_reason;
 
 use crate::image::folder_of;
 use crate::image::request::{ImageProgress, Watcher, cannot_make};
