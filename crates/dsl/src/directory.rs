@@ -188,7 +188,9 @@ impl Directory {
             let component = name_of(&entry.name);
             if !is_hidden(&component) {
                 let child = self.load_child(ObjectId(entry.value), &component)?;
-                found.push((component, child));
+                if child.hangs(self.id(), &component) {
+                    found.push((component, child));
+                }
             }
         }
         found.sort_by(|one, other| one.0.cmp(&other.0));
@@ -197,10 +199,23 @@ impl Directory {
 
     /// All children, hidden ones too, in no order.
     pub(crate) fn all_children(&self) -> Result<Vec<Arc<Self>>> {
-        let entries = self.child_map()?.entries()?.into_iter();
-        entries
-            .map(|entry| self.load_child(ObjectId(entry.value), &name_of(&entry.name)))
-            .collect()
+        let mut found = Vec::new();
+        for entry in self.child_map()?.entries()? {
+            let component = name_of(&entry.name);
+            let child = self.load_child(ObjectId(entry.value), &component)?;
+            if child.hangs(self.id(), &component) {
+                found.push(child);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether this is its place. A map may name what hangs elsewhere, itself or one above it, or one child twice: who
+    /// followed that would never come to an end. One that is just being moved is in either place.
+    fn hangs(&self, parent: ObjectId, component: &str) -> bool {
+        let place = self.place.read();
+        let is_parent = |found: &Arc<Self>| found.id() == parent;
+        place.component == component && place.parent.as_ref().is_some_and(is_parent)
     }
 
     /// Whether a directory hangs here, a hidden one too.

@@ -83,7 +83,7 @@ impl Pool {
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
         // No label has the uberblock of a state that the pool is just taken back to.
         let on_labels = loaded.uberblock.txg.min(newest);
-        dtl::note_outdated(vdevs, &devices.found(), on_labels);
+        dtl::note_outdated(vdevs, &devices.found(), on_labels)?;
         dtl::leaves(vdevs)
             .iter()
             .for_each(|leaf| leaf.missing_is_known());

@@ -24,6 +24,12 @@ static STORED: LockClass = LockClass::new("pool.dtl", rank::DMU - 31);
 /// No such map that we could write is longer; a header that says so is damaged.
 const MAP_BYTES_MAX: u64 = 16 << 20;
 
+/// At one a second 68 years: 65,536 entries of one word, and one more for each gap.
+const ONE_WORD_TXGS_MAX: u64 = 1 << 31;
+
+/// Devices that are further apart were forged: what lies between would not fit into a list.
+const TXGS_APART_MAX: u64 = 1 << 48;
+
 /// Every leaf of a tree.
 pub(crate) fn leaves(vdevs: &VdevTree) -> Vec<Arc<Leaf>> {
     let tops = vdevs.tops().into_iter();
@@ -64,7 +70,10 @@ pub(crate) fn load(mos: &Arc<ObjectSet>, config: &PoolConfig, vdevs: &VdevTree) 
 ///
 /// One that lacks the last uberblock alone has missed nothing by that: whoever missed something of a txg is in the
 /// lists that the txg stored, and all others were flushed before its uberblock was written anywhere.
-pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg) {
+///
+/// # Errors
+/// They are further apart than a pool can be.
+pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg) -> Result<()> {
     for top in vdevs.tops() {
         let newest_on = |leaf: &Arc<Leaf>| {
             let device = found.iter().find(|device| device.guid == leaf.guid())?;
@@ -89,12 +98,18 @@ pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg
                 && own < last
                 && before_last(last).is_some_and(|before| own < before)
             {
+                let apart = last.0 - own.0;
+                if apart > TXGS_APART_MAX {
+                    let text = format!("devices of a vdev are {apart} txgs apart");
+                    return Err(PoolError::Damaged(text));
+                }
                 let mut missing = leaf.missing();
-                missing.add(own.next(), last.0 - own.0);
+                missing.add(own.next(), apart);
                 leaf.set_missing(missing);
             }
         }
     }
+    Ok(())
 }
 
 /// Keeps what is stored in step with what the leaves missed.
@@ -157,19 +172,8 @@ impl MissedTxgs {
                 let leaf = leaves.into_iter().find(|leaf| leaf.guid() == guid);
                 leaf.and_then(|leaf| leaf.object(keys::DTL))
             });
-            let mut encoder = Encoder::new(0, Form::OneWord, BLOCK_SIZE_MISSED as usize, 0);
-            let mut count = 0;
-            for (first, length) in missing.iter() {
-                count += length;
-                encoder.push(Entry {
-                    action: Action::Allocate,
-                    vdev: 0,
-                    offset: first.0,
-                    length,
-                });
-            }
-            let allocated = i64::try_from(count).unwrap_or(i64::MAX);
-            let object = self.maps.rewrite(known, &encoder.finish(), allocated)?;
+            let allocated = i64::try_from(count(&missing)).unwrap_or(i64::MAX);
+            let object = self.maps.rewrite(known, &encode(&missing), allocated)?;
             if known != Some(object) {
                 self.config.change(|config| {
                     if let Some(leaf) = config.root.find_mut(guid) {
@@ -182,3 +186,32 @@ impl MissedTxgs {
         Ok(())
     }
 }
+
+/// How many txgs there are in a list.
+fn count(missing: &TxgRanges) -> u64 {
+    let lengths = missing.iter().map(|(_, length)| length);
+    lengths.fold(0, u64::saturating_add)
+}
+
+/// The words of a list. Entries of one word, which every version reads, unless these would be many: no pool has lived
+/// for so many txgs, but an uberblock can say so.
+fn encode(missing: &TxgRanges) -> Vec<u8> {
+    let form = if count(missing) > ONE_WORD_TXGS_MAX {
+        Form::Mixed
+    } else {
+        Form::OneWord
+    };
+    let mut encoder = Encoder::new(0, form, BLOCK_SIZE_MISSED as usize, 0);
+    for (first, length) in missing.iter() {
+        encoder.push(Entry {
+            action: Action::Allocate,
+            vdev: 0,
+            offset: first.0,
+            length,
+        });
+    }
+    encoder.finish()
+}
+
+#[cfg(test)]
+mod tests;
