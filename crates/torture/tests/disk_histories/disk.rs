@@ -145,12 +145,12 @@ impl Disk {
         self.current().write_to_file(&path).unwrap();
     }
 
-    /// Pulls it out.
+    /// Pulls it out. No file of it stays in the folder, by whatever name: an import would find it, and hold it.
     pub(crate) fn pull_out(&self) {
         let mut state = self.state.lock().unwrap();
         state.away = Some(self.timeline.now());
         state.file = None;
-        std::fs::rename(self.path(), self.path().with_extension("away")).unwrap();
+        std::fs::remove_file(self.path()).unwrap();
     }
 
     /// Since when it is pulled out.
@@ -170,7 +170,6 @@ impl Disk {
             Some(seed) => self.current().crash(seed).snapshot(),
             None => self.current().snapshot(),
         };
-        let _ = std::fs::remove_file(self.path().with_extension("away"));
         assert!(now <= self.timeline.now());
         self.go_on_as(content);
     }
