@@ -8,7 +8,7 @@ use millpond_torture::random::{Random, asked, seed};
 use millpond_torture::real::differences;
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables;
-use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Selection};
+use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, PoolError, Selection, VdevRole};
 use sim::{SimulatedDisk, Timeline};
 use std::path::Path;
 use std::sync::Arc;
@@ -135,6 +135,28 @@ fn explore(seed: u64, rounds: usize, points: usize) {
         went_on += usize::from(check(wanted, folder.path()));
     }
     println!("{went_on} removals went on");
+}
+
+/// It has a way of its own.
+#[test]
+fn a_log_device_is_not_moved_away() {
+    let timeline = Timeline::new();
+    let single = |index: u64| {
+        let disk = SimulatedDisk::on_timeline(SIZE, index, &timeline);
+        let path = format!("/simulated/{index}").into();
+        NewVdev::Single(NewDevice::Open(path, Arc::new(disk) as _))
+    };
+    let options = CreateOptions::new(POOL, vec![single(0), single(1)]);
+    let test_pool = TestPool::create_as(options).unwrap();
+    let pool = &test_pool.pool;
+    let log = [(VdevRole::Log, single(2))];
+    pool.add_vdevs(&log, None, false).unwrap();
+    let guid = pool.config().root.children[2].guid();
+    let refused = pool.remove_vdev(guid).unwrap_err();
+    assert!(matches!(refused, PoolError::Invalid { .. }), "{refused}");
+    assert!(!pool.is_removing());
+    pool.remove_log(guid).unwrap();
+    pool.sync().unwrap();
 }
 
 #[test]

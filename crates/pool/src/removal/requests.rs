@@ -196,6 +196,11 @@ impl Pool {
         if writer.removal.vdev().is_some() {
             return Err(PoolError::Busy);
         }
+        if top.flag(keys::IS_LOG) {
+            // It is emptied, and leaves a hole. Moved away and then emptied, it would be in the chain of removed vdevs,
+            // and no import would find it there.
+            return Err(PoolError::refused("log devices have nothing to be moved"));
+        }
         check_shapes(&config, top)?;
         let id = top.id();
         let there = self.vdevs.top(id)?;
