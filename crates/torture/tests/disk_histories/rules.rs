@@ -51,6 +51,7 @@ const NOT_A_SIDE: &str = "can only attach to mirrors and top-level disks";
 const REPLACED: &str = "already in replacing/spare config";
 const NO_REPLICAS: &str = "no valid replicas";
 const NOT_DETACHABLE: &str = "only applicable to mirror and replacing vdevs";
+const LOG_STAYS: &str = "log devices have nothing to be moved";
 const SHAPES: &str = "all top-level vdevs must have the same sector size and not be raidz";
 const NO_PARITY: &str = "does not support adding raidz";
 const SECTORS: &str = "sectors of another size";
@@ -180,6 +181,10 @@ impl View {
             possible.push(NO_SUCH);
             return;
         };
+        if removed.role == VdevRole::Log {
+            sure.push(LOG_STAYS);
+            return;
+        }
         let is_odd =
             |one: &Whole| one.kind == "raidz" || !one.is_flat || one.ashift != removed.ashift;
         let mut others = self.there().filter(|one| one.role != VdevRole::Log);
