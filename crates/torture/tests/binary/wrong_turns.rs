@@ -200,8 +200,10 @@ fn a_pool_that_the_kernel_may_have_open_is_listed_so() {
 /// Runs the binary where `/dev` holds nothing but what a command makes there. `words` is what it is told, in the words
 /// of a shell, which has the arguments as `$1` and so on.
 fn with_another_dev(session: &Session, make: &str, words: &str, arguments: &[&str]) -> Output {
+    // The images may lie in /dev/shm.
     let inside = format!(
-        "{}; mount -t tmpfs tmpfs /dev && {make} && exec \"$0\" {words}",
+        "{}; mount --rbind /dev/shm /mnt && mount -t tmpfs tmpfs /dev && mkdir /dev/shm \
+         && mount --rbind /mnt /dev/shm && {make} && exec \"$0\" {words}",
         session.let_go_of_others()
     );
     let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
