@@ -435,7 +435,7 @@ fn file_system_options(dataset: &str) -> posix::MountOptions {
     posix::MountOptions {
         read_only: dataset.contains('@'),
         kernel_checks_permissions: true,
-        keeps_removed_directories: true,
+        keeps_removed: true,
         frees_in_background: true,
         // An ordinary user's mount is that user's alone: the image's owners mean nothing here.
         owners: if uid == 0 {

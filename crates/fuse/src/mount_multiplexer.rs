@@ -594,6 +594,12 @@ impl Tree for MountMultiplexer {
         marked.collect()
     }
 
+    fn came_late(&self, node: u64) {
+        if let Ok((tree, _, node)) = self.inner(node) {
+            tree.came_late(node);
+        }
+    }
+
     fn ended(&self) {
         for (tree, _) in self.trees() {
             tree.ended();

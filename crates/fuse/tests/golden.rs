@@ -34,7 +34,7 @@ fn file_system(reader: &Reader, name: &str) -> Arc<FileSystem> {
     let options = posix::MountOptions {
         read_only: true,
         kernel_checks_permissions: true,
-        keeps_removed_directories: true,
+        keeps_removed: true,
         ..posix::MountOptions::default()
     };
     FileSystem::mount(source, options).unwrap()

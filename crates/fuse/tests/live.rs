@@ -225,7 +225,7 @@ impl Disk {
         let options = posix::MountOptions {
             read_only,
             kernel_checks_permissions: true,
-            keeps_removed_directories: true,
+            keeps_removed: true,
             ..posix::MountOptions::default()
         };
         FileSystem::mount(source, options).unwrap()

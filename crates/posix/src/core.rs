@@ -1,7 +1,7 @@
 //! What all operations of a file system share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, RwLock, rank};
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     /// Files whose access time in memory is newer than the stored one.
     pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
+    /// Until when files are held whose names go, for somebody came too late to one; 0: nobody did.
+    pub(crate) late_until_ns: AtomicU64,
     pub(crate) long_frees: LongFrees,
     /// The intent log is being replayed: what once was allowed is not refused now.
     pub(crate) replaying: bool,
@@ -127,6 +129,7 @@ impl Core {
             unlinked: Mutex::new(&UNLINKED, ()),
             touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
+            late_until_ns: AtomicU64::new(0),
             long_frees: LongFrees::default(),
             replaying: false,
             reads_ahead: AtomicBool::new(source.properties.read_ahead),

@@ -313,6 +313,13 @@ impl FileSystem {
         Ok(self.core.show(&znode, &state))
     }
 
+    /// Somebody came to a file by its number, as they had looked it up, and its name had gone since. They look it up
+    /// once more, and are to find then what they look up: for 30 seconds from now on, a file whose last name goes stays
+    /// while the caller has its [`Removed`], under [`MountOptions::keeps_removed`].
+    pub fn came_late(&self) {
+        self.core.came_late();
+    }
+
     /// Removes the name of anything but a directory; returns what it named.
     pub fn unlink(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<Removed> {
         let gone = Removed::new(&self.core, self.core.unlink(who, directory, name)?);
@@ -336,7 +343,7 @@ impl FileSystem {
         mode: RenameMode,
     ) -> Result<Option<Removed>> {
         let replaced = self.core.rename(who, from, to, mode)?;
-        let gone = replaced.map(|znode| Removed::new(&self.core, znode));
+        let gone = replaced.map(|gone| Removed::new(&self.core, gone));
         self.core.settle(to.0)?;
         Ok(gone)
     }

@@ -126,8 +126,9 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The kernel checks modes and ACLs (`default_permissions`); only ownership rules are kept here.
     pub kernel_checks_permissions: bool,
-    /// A directory whose name is gone stays while the caller has its [`crate::Removed`].
-    pub keeps_removed_directories: bool,
+    /// A directory whose name is gone stays while the caller has its [`crate::Removed`]; after
+    /// [`crate::FileSystem::came_late`] other files, too.
+    pub keeps_removed: bool,
     /// A thread of its own frees what takes more than one transaction; otherwise whoever asks waits for it.
     pub frees_in_background: bool,
     /// Whom files seem to belong to.

@@ -21,6 +21,9 @@ use crate::{Credentials, PosixError, Result, flags};
 /// How often an operation starts over because a name came to mean something else meanwhile.
 pub(crate) const TRIES_MAX: usize = 64;
 
+/// So long after somebody came too late files are held whose names go.
+const LATE_NS: u64 = 30_000_000_000;
+
 /// The attributes that change when a name goes.
 const OF_A_LOSS: [Attribute; 2] = [Attribute::Links, Attribute::Ctime];
 
@@ -32,9 +35,23 @@ pub(crate) struct Losing<'a> {
     links: u64,
     /// It is freed with its name.
     goes: bool,
+    /// It is held for the caller.
+    keeps: bool,
     /// Its access list outside of it, which goes as well.
     list: Option<Arc<Object>>,
 }
+
+/// What a file has come to that lost a name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loss {
+    /// Nobody has it open, but freeing it takes more than this transaction; see [`Core::finish`].
+    pub(crate) lingers: bool,
+    /// It is referenced, for a [`crate::Removed`] to give back.
+    pub(crate) held: bool,
+}
+
+/// What lost a name, and what came of that.
+pub(crate) type Gone = (Arc<Znode>, Loss);
 
 impl Losing<'_> {
     pub(crate) fn is_directory(&self) -> bool {
@@ -49,7 +66,7 @@ impl Core {
         who: &Credentials,
         directory: ObjectId,
         name: &[u8],
-    ) -> Result<Arc<Znode>> {
+    ) -> Result<Gone> {
         if is_dot(name) {
             return Err(PosixError::IsDirectory);
         }
@@ -72,11 +89,11 @@ impl Core {
                 continue;
             };
             let entry = (&*parent, found.stored(name));
-            let lingers = self.remove_entry(&tx, entry, &child, &mut [])?;
+            let loss = self.remove_entry(&tx, entry, &child, &mut [])?;
             drop(names);
             drop(tx);
-            self.finish(&child, lingers);
-            return Ok(child);
+            self.finish(&child, loss.lingers);
+            return Ok((child, loss));
         }
         Err(PosixError::Busy)
     }
@@ -87,7 +104,7 @@ impl Core {
         who: &Credentials,
         directory: ObjectId,
         name: &[u8],
-    ) -> Result<Arc<Znode>> {
+    ) -> Result<Gone> {
         match name {
             b"." => return Err(PosixError::Invalid("removing a directory by a dot")),
             b".." => return Err(PosixError::NotEmpty),
@@ -118,11 +135,11 @@ impl Core {
                 return Err(PosixError::NotEmpty);
             }
             let entry = (&*parent, found.stored(name));
-            let lingers = self.remove_entry(&tx, entry, &child, &mut locked)?;
+            let loss = self.remove_entry(&tx, entry, &child, &mut locked)?;
             drop(locked);
             drop(tx);
-            self.finish(&child, lingers);
-            return Ok(child);
+            self.finish(&child, loss.lingers);
+            return Ok((child, loss));
         }
         Err(PosixError::Busy)
     }
@@ -169,21 +186,21 @@ impl Core {
     }
 
     /// Removes an entry and what it named, whose names are `locked` if it is a directory. Removing the entry is the
-    /// first change, and the last that can fail. True: see [`Core::lose_links`].
+    /// first change, and the last that can fail.
     fn remove_entry(
         &self,
         tx: &Tx,
         (parent, name): (&Znode, &[u8]),
         child: &Arc<Znode>,
         locked: &mut [(ObjectId, NamesWrite<'_>)],
-    ) -> Result<bool> {
+    ) -> Result<Loss> {
         self.hold_entry(tx, parent)?;
         let losing = self.hold_links(tx, child)?;
         let is_directory = losing.is_directory();
         self.entries(parent)?.remove(tx, name)?;
         self.whole(tx, || {
             mark_removed(locked, child);
-            let lingers = self.lose_links(tx, losing)?;
+            let loss = self.lose_links(tx, losing)?;
             let change = EntryChange {
                 entries: -1,
                 subdirectories: -i64::from(is_directory),
@@ -195,7 +212,7 @@ impl Core {
                 is_directory,
             };
             self.record(tx, Scope::Names, &[change]);
-            Ok(lingers)
+            Ok(loss)
         })
     }
 
@@ -208,7 +225,8 @@ impl Core {
         } else {
             state.links.saturating_sub(1)
         };
-        let (ends, keeps) = (links == 0, self.keeps_removed(&state));
+        let ends = links == 0;
+        let keeps = ends && self.keeps_removed(&state);
         let goes = ends && !keeps && !znode.is_referenced() && self.can_free_at_once(znode, &state);
         let list = if goes {
             self.outside_list(znode, &state)?
@@ -224,20 +242,20 @@ impl Core {
             state,
             links,
             goes,
+            keeps,
             list,
         })
     }
 
     /// Takes links from a file whose entry is gone; the last one makes it go too, or be listed as
-    /// unlinked as long as it is open. True: nobody has it open, but freeing it takes more than
-    /// this transaction; see [`Core::finish`]. A directory that is kept is referenced, for a
-    /// [`crate::Removed`] to give back.
-    pub(crate) fn lose_links(&self, tx: &Tx, losing: Losing<'_>) -> Result<bool> {
+    /// unlinked as long as it is open or held.
+    pub(crate) fn lose_links(&self, tx: &Tx, losing: Losing<'_>) -> Result<Loss> {
         let Losing {
             znode,
             mut state,
             links,
             goes,
+            keeps,
             list,
         } = losing;
         state.links = links;
@@ -248,21 +266,42 @@ impl Core {
         }
         if goes {
             self.free(tx, znode, &mut state, list.as_deref())?;
-            return Ok(false);
+            return Ok(Loss::default());
         }
         znode.store(tx, &self.store, &mut state, &OF_A_LOSS)?;
         if ends {
             self.list_unlinked(tx, znode.id())?;
         }
-        if self.keeps_removed(&state) {
+        if keeps {
             znode.references.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(ends && !znode.is_referenced())
+        Ok(Loss {
+            lingers: ends && !znode.is_referenced(),
+            held: keeps,
+        })
     }
 
-    /// Whether a file that lost a name is held for the caller.
-    pub(crate) fn keeps_removed(&self, state: &State) -> bool {
-        self.options.keeps_removed_directories && !self.replaying && state.is_directory()
+    /// Whether a file that loses its last name is held for the caller: a directory always, another one while somebody
+    /// may be on the way to it.
+    fn keeps_removed(&self, state: &State) -> bool {
+        let keeps = self.options.keeps_removed && !self.replaying;
+        keeps && (state.is_directory() || self.is_late())
+    }
+
+    /// Somebody came to a file by its number, whose name had gone since it was looked up. A while from now on other
+    /// files do not go before those who may be on the way to them: the second time nobody comes too late.
+    ///
+    /// This is known under the lock of the names before a name goes that was looked up since.
+    pub(crate) fn came_late(&self) {
+        let until = self.clock.now().saturating_add(LATE_NS);
+        self.late_until_ns.fetch_max(until, Ordering::AcqRel);
+    }
+
+    fn is_late(&self) -> bool {
+        match self.late_until_ns.load(Ordering::Acquire) {
+            0 => false,
+            until => self.clock.now() < until,
+        }
     }
 }
 

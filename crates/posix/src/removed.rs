@@ -6,12 +6,12 @@ use base::ObjectId;
 
 use crate::Attributes;
 use crate::core::Core;
+use crate::removal::Gone;
 use crate::znode::Znode;
 
-/// What an operation took a name from. Of a directory, under
-/// [`crate::MountOptions::keeps_removed_directories`], the object stays until this is dropped: whoever has it
-/// open reads and changes its attributes. Of other files the attributes are left; an open one has
-/// its handles.
+/// What an operation took a name from. Under [`crate::MountOptions::keeps_removed`] a directory stays until this is
+/// dropped: whoever has it open reads and changes its attributes. So do other files for a while after
+/// [`crate::FileSystem::came_late`]. Else their attributes are left; an open one has its handles.
 #[derive(Debug)]
 pub struct Removed {
     core: Arc<Core>,
@@ -20,13 +20,12 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// After an operation took a name of `znode`, with the reference that [`Core::lose_links`] took.
-    pub(crate) fn new(core: &Arc<Core>, znode: Arc<Znode>) -> Self {
-        let holds = core.keeps_removed(&znode.state.read());
+    /// After an operation took a name.
+    pub(crate) fn new(core: &Arc<Core>, (znode, loss): Gone) -> Self {
         Self {
             core: Arc::clone(core),
             znode,
-            holds,
+            holds: loss.held,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::log::{Scope, new_object};
 use crate::lookup::Found;
 use crate::names::is_dot;
 use crate::nodes::EntryChange;
-use crate::removal::{Losing, TRIES_MAX, mark_removed};
+use crate::removal::{Gone, Losing, Loss, TRIES_MAX, mark_removed};
 use crate::replay::{claim, time};
 use crate::store::NewFile;
 use crate::znode::{NamesWrite, Znode};
@@ -66,7 +66,7 @@ impl Core {
         from: (ObjectId, &[u8]),
         to: (ObjectId, &[u8]),
         mode: RenameMode,
-    ) -> Result<Option<Arc<Znode>>> {
+    ) -> Result<Option<Gone>> {
         self.rename_as(who, from, to, (mode, None))
     }
 
@@ -78,7 +78,7 @@ impl Core {
         from: (ObjectId, &[u8]),
         to: (ObjectId, &[u8]),
         how: How<'_>,
-    ) -> Result<Option<Arc<Znode>>> {
+    ) -> Result<Option<Gone>> {
         if is_dot(from.1) || is_dot(to.1) {
             return Err(PosixError::Busy);
         }
@@ -86,8 +86,9 @@ impl Core {
         for _ in 0..TRIES_MAX {
             let source = self.find_end(who, from)?;
             let target = self.find_end(who, to)?;
-            if self.try_rename(who, &source, &target, how)? {
-                return Ok(replaced(&source, &target, how.0).cloned());
+            if let Some(loss) = self.try_rename(who, &source, &target, how)? {
+                let replaced = replaced(&source, &target, how.0);
+                return Ok(replaced.map(|replaced| (Arc::clone(replaced), loss)));
             }
         }
         Err(PosixError::Busy)
@@ -109,17 +110,17 @@ impl Core {
         })
     }
 
-    /// One attempt; false when a name came to mean something else meanwhile.
+    /// One attempt, and what came of what was replaced; none when a name came to mean something else meanwhile.
     fn try_rename(
         &self,
         who: &Credentials,
         source: &End<'_>,
         target: &End<'_>,
         (mode, replayed): How<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Loss>> {
         let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
         if self.is_settled(source, target, mode)? {
-            return Ok(true);
+            return Ok(Some(Loss::default()));
         }
         let crosses = source.directory.id() != target.directory.id();
         let is_directory = moved.state.read().is_directory();
@@ -153,30 +154,29 @@ impl Core {
         directories.extend(replaced.filter(|file| file.state.read().is_directory()));
         let mut locked = Znode::lock_names(&directories);
         if !self.is_current(source)? || !self.is_current(target)? {
-            return Ok(false);
+            return Ok(None);
         }
         self.check_locked(&locked, replaced)?;
-        let lingers = self.rename_locked(&tx, who, (source, target), (mode, replayed))?;
+        let loss = self.rename_locked(&tx, who, (source, target), (mode, replayed))?;
         if let Some(replaced) = replaced {
             mark_removed(&mut locked, replaced);
         }
         drop(locked);
         drop(tx);
         if let Some(replaced) = replaced {
-            self.finish(replaced, lingers);
+            self.finish(replaced, loss.lingers);
         }
-        Ok(true)
+        Ok(Some(loss))
     }
 
-    /// Renames between ends that are what they were found to be, in directories whose names are locked. True: see
-    /// [`Core::lose_links`].
+    /// Renames between ends that are what they were found to be, in directories whose names are locked.
     fn rename_locked(
         &self,
         tx: &Tx,
         who: &Credentials,
         (source, target): (&End<'_>, &End<'_>),
         (mode, replayed): How<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Loss> {
         let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
         let exchanged = target
             .file
@@ -190,7 +190,7 @@ impl Core {
         let done = match exchanged {
             Some(other) => self
                 .whole(tx, || self.exchange(tx, source, target, (moved, other)))
-                .map(|()| false),
+                .map(|()| Loss::default()),
             None => replaced(source, target, mode)
                 .map(|replaced| self.hold_links(tx, replaced))
                 .transpose()
@@ -201,7 +201,7 @@ impl Core {
                     })
                 }),
         };
-        let lingers = done.inspect_err(|_| {
+        let loss = done.inspect_err(|_| {
             if let Some(whiteout) = &whiteout {
                 self.abandon(tx, whiteout);
             }
@@ -212,7 +212,7 @@ impl Core {
             (None, None) => Renamed::Replacing,
         };
         self.record_rename(tx, renamed, source, target);
-        Ok(lingers)
+        Ok(loss)
     }
 
     /// Looks again at what may have changed until the names were locked: directories that are gone, and something that
@@ -379,14 +379,14 @@ impl Core {
         Ok(self.entries(&source.directory)?.hold(tx, source.stored())?)
     }
 
-    /// Moves a name; what is held has the last word about what had it before. True: see [`Core::lose_links`].
+    /// Moves a name; what is held has the last word about what had it before.
     fn replace(
         &self,
         tx: &Tx,
         (source, target): (&End<'_>, &End<'_>),
         (moved, kind): (&Znode, FileType),
         (whiteout, losing): (Option<&Arc<Znode>>, Option<Losing<'_>>),
-    ) -> Result<bool> {
+    ) -> Result<Loss> {
         let crosses = source.directory.id() != target.directory.id();
         let subdirectories = i64::from(kind == FileType::Directory);
         let replaces = losing.is_some();
@@ -412,9 +412,9 @@ impl Core {
             take(&from)?;
             self.add_name(tx, &target.directory, target.name, value)?;
         }
-        let lingers = match losing {
+        let loss = match losing {
             Some(losing) => self.lose_links(tx, losing)?,
-            None => false,
+            None => Loss::default(),
         };
         let gone = EntryChange {
             entries: i64::from(whiteout.is_some()) - 1,
@@ -435,7 +435,7 @@ impl Core {
             self.note_entry(tx, &source.directory, both)?;
         }
         self.note_moved(tx, moved, target.directory.id())?;
-        Ok(lingers)
+        Ok(loss)
     }
 
     fn exchange(

@@ -714,6 +714,12 @@ impl Tree for DatasetTree {
         Some((path, view.inode(object)))
     }
 
+    fn came_late(&self, node: u64) {
+        if let Ok(Place::File(View::Live(live), _)) = self.resolve(node) {
+            live.file_system.came_late();
+        }
+    }
+
     fn ended(&self) {
         self.abandon();
     }

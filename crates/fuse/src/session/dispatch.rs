@@ -131,11 +131,15 @@ impl Worker {
         }
         let caught =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.answer(request)));
-        caught.unwrap_or_else(|_| {
+        let answer = caught.unwrap_or_else(|_| {
             counters().panics.increment();
             self.shared.fail();
             Err(Errno::EIO)
-        })
+        });
+        if let Err(Errno::ESTALE) = answer {
+            self.shared.tree.came_late(request.header.node);
+        }
+        answer
     }
 
     fn refuse(&self, message: &[u8], _error: WireError) {

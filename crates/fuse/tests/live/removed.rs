@@ -90,3 +90,49 @@ fn a_mount_ends_while_a_removed_directory_is_held() {
     assert_eq!(files.unlinked().ok(), Some(0));
     assert_eq!(fstat(&held).unwrap_err(), Errno::STALE);
 }
+
+/// Programs that make, open and remove the same few files: the kernel comes to open one that was removed since it was
+/// looked up, and once more when it has looked it up again.
+#[test]
+fn nobody_hears_of_files_that_were_removed_on_the_way_to_them() {
+    const NAMES: u64 = 4;
+    const THREADS: u64 = 48;
+    let Some(at) = Mounted::new() else { return };
+    let deadline = Instant::now() + Duration::from_secs(4);
+    let work = |seed: u64| {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut name = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            at.path(&format!("{}", state % NAMES))
+        };
+        let absent = |error: &Errno| *error == Errno::NOENT;
+        let mut opened = 0_u64;
+        while Instant::now() < deadline {
+            rustix::fs::unlink(name())
+                .or_else(|error| absent(&error).then_some(()).ok_or(error))
+                .unwrap();
+            let create = OFlags::CREATE | OFlags::WRONLY;
+            let made = open(name(), create, Mode::RUSR | Mode::WUSR).unwrap();
+            rustix::io::write(&made, b"text").unwrap();
+            drop(made);
+            match open(name(), OFlags::RDWR | OFlags::APPEND, Mode::empty()) {
+                Ok(_file) => opened += 1,
+                Err(error) => assert!(absent(&error), "{error}"),
+            }
+        }
+        opened
+    };
+    let opened: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=THREADS)
+            .map(|seed| scope.spawn(move || work(seed)))
+            .collect();
+        threads.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert!(opened > THREADS, "{opened} opened");
+    for name in 0..NAMES {
+        let _gone = fs::remove_file(at.path(&format!("{name}")));
+    }
+    wait_until_freed(&at);
+}
