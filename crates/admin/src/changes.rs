@@ -569,6 +569,8 @@ pub struct OfflineDevices {
 pub struct OnlineDevices {
     /// Their names, paths or guids.
     pub devices: Vec<String>,
+    /// Use all that devices have become larger by.
+    pub expand: bool,
 }
 
 /// Look at devices again.

@@ -502,8 +502,8 @@ impl BlockDevice for FileDevice {
             device: Arc::clone(&self.name),
             error,
         })?;
-        self.size.store(size, Ordering::Relaxed);
-        Ok(size)
+        // What was cut off is noticed where it is read: the labels stay where they are.
+        Ok(self.size.fetch_max(size, Ordering::Relaxed).max(size))
     }
 }
 

@@ -100,7 +100,8 @@ pub trait BlockDevice: Send + Sync {
     /// since the last good flush.
     fn clear_failure(&self);
 
-    /// Looks again how large the device is.
+    /// Looks again how large the device is: one that has become larger is so from now on. One that has become smaller
+    /// is as large as it was, and gives errors there.
     ///
     /// # Errors
     /// What the device said.

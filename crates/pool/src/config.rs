@@ -40,6 +40,9 @@ const MOS_ONLY: [&str; 4] = [
     "com.datto:resilver_defer",
 ];
 
+/// A vdev has no more metaslabs; a configuration that says so is not believed.
+pub(crate) const METASLABS_MAX: u64 = 1 << 20;
+
 impl VdevConfig {
     /// Reads a node and those below it.
     ///
@@ -206,6 +209,24 @@ impl VdevConfig {
         asize
             .checked_shr(shift)
             .map_or(asize, |count| count << shift)
+    }
+
+    /// Bytes by which a top-level vdev would be larger if it took all that its devices have, the smallest of which has
+    /// room for `smallest` bytes of data, in whole metaslabs. None: some are not in use, and it stays as it is, as it
+    /// does while its sectors are on the move or it is being removed.
+    pub(crate) fn expandable_bytes(&self, smallest: Option<u64>) -> u64 {
+        let stays = self.is_hole() || self.is_indirect() || self.is_expanding();
+        if stays || self.flag(keys::REMOVING) {
+            return 0;
+        }
+        let shift = self.metaslab_shift();
+        let size = self.layout().zip(smallest);
+        let size = size.map_or(0, |(layout, smallest)| layout.size(smallest));
+        let counts = size.checked_shr(shift).zip(self.asize().checked_shr(shift));
+        let more = counts.map_or(0, |(grown, known)| {
+            grown.min(METASLABS_MAX).saturating_sub(known)
+        });
+        more << shift
     }
 
     /// Bytes that each leaf of a top-level vdev must have room for, so that all of its whole metaslabs have.

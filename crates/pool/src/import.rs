@@ -324,6 +324,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         pool.locate_spares(&options.paths)?;
         pool.relabel_spares();
         pool.resume_trims()?;
+        pool.follow_autoexpand()?;
         pool.go_on_expanding();
         pool.resume_removal();
         // After the scrub: it may have one of those before it that go now.

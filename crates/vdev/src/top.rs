@@ -185,6 +185,16 @@ impl Top {
         self.children.leaves()
     }
 
+    /// Bytes of data for which its smallest leaf has room; none unless all leaves are in use.
+    #[must_use]
+    pub fn smallest_leaf(&self) -> Option<u64> {
+        let leaves = self.leaves();
+        if !leaves.iter().all(|leaf| leaf.is_writable()) {
+            return None;
+        }
+        leaves.iter().map(|leaf| leaf.asize()).min()
+    }
+
     /// Says until when its leaves are written, to those that do not know.
     pub(crate) fn set_fence(&self, fence: &Arc<Fence>) {
         self.leaves().iter().for_each(|leaf| leaf.set_fence(fence));

@@ -81,7 +81,13 @@ impl Service {
             size: status.space.size,
             allocated: status.space.allocated,
             fragmentation: kept.fragmentation(status),
-            expandable: 0,
+            expandable: status
+                .root
+                .children
+                .iter()
+                .filter(|top| top.role == pool::VdevRole::Data)
+                .map(|top| top.expandable)
+                .sum(),
             freeing: self.hidden_bytes(format::dsl::hidden::FREE),
             leaked: self.hidden_bytes(format::dsl::hidden::LEAK),
             checkpoint: kept
@@ -311,7 +317,7 @@ fn report(
         device_size: vdev.device_size,
         allocated: top.then_some(vdev.allocated),
         fragmentation: fragmented(vdev.guid).filter(|_| top),
-        expandable: 0,
+        expandable: vdev.expandable,
         children: vdev
             .children
             .iter()

@@ -276,7 +276,8 @@ impl Found<'_> {
             VdevFigure::Size => size,
             VdevFigure::Free => size.saturating_sub(allocated),
             VdevFigure::Allocated => allocated,
-            VdevFigure::ExpandSize | VdevFigure::Parity => 0,
+            VdevFigure::ExpandSize => self.status.expandable,
+            VdevFigure::Parity => 0,
             VdevFigure::Fragmentation => self
                 .report
                 .and_then(|report| report.fragmentation)

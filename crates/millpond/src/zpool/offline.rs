@@ -27,7 +27,7 @@ pub(super) const ONLINE: Command = Command {
     aliases: &[],
     summary: "Take devices into use again; they get what they missed.",
     forms: &["pool device ..."],
-    flags: &[],
+    flags: &[switch("e", "use what they have become larger by")],
     operands: Operands::ANY,
     run: online,
 };
@@ -52,6 +52,9 @@ fn offline(call: &Invocation) -> Outcome {
 
 fn online(call: &Invocation) -> Outcome {
     let (name, devices) = devices(call)?;
-    let request = Change::OnlineDevices(OnlineDevices { devices });
+    let request = Change::OnlineDevices(OnlineDevices {
+        devices,
+        expand: call.has("e"),
+    });
     change(&mut pool(name)?, request, &call.line)
 }

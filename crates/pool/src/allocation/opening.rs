@@ -11,12 +11,9 @@ use format::space_map::SpaceMapPhys;
 use space::{ClassKind, MetaslabInfo, PoolSpace, SpaceStore, VdevGeometry, VdevSpace};
 
 use crate::allocation::maps::{MapForms, MosSpaceStore, VdevMaps};
-use crate::config::VdevConfig;
+use crate::config::{METASLABS_MAX, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::mos::features::Features;
-
-/// A vdev has no more metaslabs; a configuration that says so is not believed.
-const METASLABS_MAX: u64 = 1 << 20;
 
 /// The pool's space and the store of its maps.
 #[derive(Clone)]

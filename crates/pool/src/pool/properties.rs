@@ -175,6 +175,7 @@ impl Pool {
         writer.engine.wait_synced(None)?;
         self.follow_failmode();
         self.follow_multihost()?;
+        self.follow_autoexpand()?;
         self.follow_autotrim()
     }
 }

@@ -78,6 +78,8 @@ pub struct VdevStatus {
     pub size: u64,
     /// Bytes of it in use.
     pub allocated: u64,
+    /// Bytes by which a top-level vdev could be larger.
+    pub expandable: u64,
     /// Bytes of a leaf's device.
     pub device_size: u64,
     /// Whether a leaf's device can take space back.
@@ -125,6 +127,11 @@ pub(crate) fn vdevs(
         .collect();
     let mut status = node(root, &leaves);
     for child in &mut status.children {
+        let config = root.children.iter().find(|top| top.guid() == child.guid);
+        let top = tops.iter().find(|top| top.config().guid == child.guid);
+        child.expandable = config.zip(top).map_or(0, |(config, top)| {
+            config.expandable_bytes(top.smallest_leaf())
+        });
         let spaces = space.map(|space| space.vdevs()).unwrap_or_default();
         let of_child = |vdev: &&Arc<space::VdevSpace>| vdev.geometry().vdev.0 == child.id;
         if let Some(vdev) = spaces.iter().find(of_child) {
@@ -179,6 +186,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
         },
         size: 0,
         allocated: 0,
+        expandable: 0,
         device_size: leaf.map_or(0, |leaf| leaf.psize()),
         can_discard: leaf.is_some_and(|leaf| leaf.can_discard()),
         children,

@@ -43,6 +43,8 @@ pub(super) enum Change {
     Devices(u64, DeviceChange),
     /// Devices whose place others were to take go where these have everything.
     EndReplacements,
+    /// Vdevs take all that their devices have.
+    Grow(Vec<VdevId>),
 }
 
 #[derive(Default)]
@@ -121,6 +123,7 @@ impl SyncTask for VdevChanges {
     /// Puts waiting changes into the pool.
     fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
         let waiting = std::mem::take(&mut self.state.lock().next);
+        let mut some_went = false;
         for change in waiting {
             match change {
                 Change::Add { config, role, top } => {
@@ -130,15 +133,26 @@ impl SyncTask for VdevChanges {
                 Change::Remove(id) => pass.remove_vdev(id)?,
                 Change::Devices(number, change) => {
                     let (outcome, leaving) = pass.change_devices(change)?;
+                    some_went |= !leaving.is_empty();
                     let mut state = self.state.lock();
                     state.outcomes.insert(number, outcome);
                     state.leaving.extend(leaving);
                 }
                 Change::EndReplacements => {
                     let leaving = pass.end_replacements()?;
+                    some_went |= !leaving.is_empty();
                     self.state.lock().leaving.extend(leaving);
                 }
+                Change::Grow(tops) => {
+                    let space = pass.grow(&tops)?;
+                    self.state.lock().space.extend(space);
+                }
             }
+        }
+        // What stays may be larger than what went.
+        if some_went && pass.expands_by_itself() {
+            let space = pass.grow_all()?;
+            self.state.lock().space.extend(space);
         }
         Ok(())
     }

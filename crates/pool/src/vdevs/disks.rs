@@ -121,6 +121,7 @@ impl Pool {
             self.services.events.vdev("vdev_online", guid);
             self.resilver_if_needed()?;
         }
+        self.follow_autoexpand()?;
         Ok(leaf.condition())
     }
 
@@ -156,6 +157,7 @@ impl Pool {
             }
         }
         self.services.events.observe(&self.vdevs);
+        self.follow_autoexpand()?;
         if !keep_scan || writer.scrub.current().is_none() {
             self.resilver_if_needed()?;
         }

@@ -7,7 +7,7 @@ use format::config::{keys, vdev_types, vdev_zap};
 use format::features;
 use format::nvlist::Value;
 use layout::Reflow;
-use space::{ClassKind, VdevSpace};
+use space::VdevSpace;
 use vdev::{Leaf, Top};
 
 use crate::allocation::opening::geometry;
@@ -175,15 +175,7 @@ impl FirstPass<'_> {
             .capacity_bytes()
             .saturating_sub(before.capacity_bytes());
         if more > 0 {
-            let size = self
-                .space
-                .capacity_bytes(ClassKind::Normal)
-                .saturating_add(more);
-            let name = services.config.with(|config| config.name().to_owned());
-            self.tell(
-                "vdev online",
-                &format!("pool '{name}' size: {size}(+{more})"),
-            )?;
+            self.tell_growth(more)?;
         }
         Ok(grown)
     }

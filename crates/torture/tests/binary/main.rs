@@ -17,6 +17,7 @@ mod exchange;
 mod expansions;
 mod gathered;
 mod golden_pools;
+mod growth;
 mod healing;
 mod key_memory;
 mod killed;

@@ -164,6 +164,9 @@ impl PoolChange for OnlineDevices {
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service.each_device("online", &self.devices, &mut |name, guid| {
             let condition = service.pool.bring_online(guid)?;
+            if self.expand {
+                service.pool.expand_over(&[guid])?;
+            }
             let advice = match condition.state {
                 VdevState::Healthy => return Ok(()),
                 VdevState::Faulted | VdevState::Degraded => {

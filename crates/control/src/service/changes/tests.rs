@@ -426,6 +426,13 @@ fn of_split() -> Case {
     )
 }
 
+fn online_larger(devices: Vec<String>) -> Change {
+    Change::OnlineDevices(OnlineDevices {
+        devices,
+        expand: true,
+    })
+}
+
 fn of_single_devices() -> Vec<Case> {
     let refused = |change, json, verb| {
         let suspended = WhileSuspended::refused(verb);
@@ -444,6 +451,7 @@ fn of_single_devices() -> Vec<Case> {
         ..attach.clone()
     };
     let devices = vec![text("a")];
+    let online = online_larger(devices.clone());
     vec![
         refused(
             Change::AttachDevice(attach),
@@ -468,7 +476,7 @@ fn of_single_devices() -> Vec<Case> {
         ),
         refused(
             Change::OfflineDevices(OfflineDevices {
-                devices: devices.clone(),
+                devices,
                 faulted: false,
                 temporary: true,
             }),
@@ -476,8 +484,8 @@ fn of_single_devices() -> Vec<Case> {
             "offline devices of",
         ),
         refused(
-            Change::OnlineDevices(OnlineDevices { devices }),
-            r#"{"OnlineDevices":{"devices":["a"]}}"#,
+            online,
+            r#"{"OnlineDevices":{"devices":["a"],"expand":true}}"#,
             "online devices of",
         ),
         refused(
