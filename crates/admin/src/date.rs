@@ -47,6 +47,12 @@ pub fn history(seconds: u64) -> String {
     shown(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
+/// As the progress of a send shows it: `07:56:40`.
+#[must_use]
+pub fn clock(seconds: u64) -> String {
+    shown(seconds, "%H:%M:%S")
+}
+
 /// As events show it, to the nanosecond: `Nov 21 2026 22:08:15.724004289`.
 #[must_use]
 pub fn event(nanoseconds: u64) -> String {

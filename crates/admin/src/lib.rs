@@ -47,8 +47,8 @@ pub use failure::{Failure, FailureKind};
 pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,
-    OpenRequest, ReceiveNaming, ReceiveRequest, Request, Response, Said, Selection, SendRequest,
-    ServeRequest, StreamRequest, StreamSize, VdevShape, VdevSpec,
+    OpenRequest, ReceiveNaming, ReceiveRequest, Request, Response, Said, Selection, SendProgress,
+    SendRequest, ServeRequest, StreamRequest, StreamSize, VdevShape, VdevSpec,
 };
 pub use metrics::{
     ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,

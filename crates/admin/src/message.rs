@@ -101,6 +101,11 @@ pub enum Request {
     },
     /// Forget what happened.
     ClearEvents,
+    /// How far a send is.
+    SendProgress {
+        /// The number that its request gave.
+        number: u64,
+    },
     /// Data that goes through a descriptor, which comes with the request.
     Stream(StreamRequest),
     /// A change, with the command line for the pool's history.
@@ -173,6 +178,18 @@ pub struct SendRequest {
     pub redact: Option<String>,
     /// The rest of a stream that was received in part; it tells snapshot and source.
     pub token: Option<String>,
+    /// A random number by which others may ask how far it is; 0: nobody asks.
+    #[serde(default)]
+    pub number: u64,
+}
+
+/// How far a send is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendProgress {
+    /// The snapshot that is sent now.
+    pub name: String,
+    /// Bytes of its stream that were written.
+    pub bytes: u64,
 }
 
 /// How long a stream will be.
@@ -334,6 +351,8 @@ pub enum Response {
     OwnerSpace(Vec<OwnerRecord>),
     /// How long the streams will be, of a request to send that came without a descriptor.
     StreamSizes(Vec<StreamSize>),
+    /// How far a send is; none: it has not begun, or is over.
+    SendProgress(Option<SendProgress>),
     /// Some files that changed.
     Diff(Vec<DiffRecord>),
     /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
@@ -394,6 +413,7 @@ impl Response {
             | Self::Grants(_)
             | Self::OwnerSpace(_)
             | Self::StreamSizes(_)
+            | Self::SendProgress(_)
             | Self::Diff(_)
             | Self::DeleteQueue(_)
             | Self::KeyRoots(_)

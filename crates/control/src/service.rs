@@ -393,6 +393,10 @@ impl Handler for Service {
                     .map(|found| Response::IoStatistics(Box::new(found))),
                 sink,
             ),
+            Request::SendProgress { number } => {
+                let progress = self.streams.progress(*number);
+                finish_with(Ok(Response::SendProgress(progress)), sink)
+            }
             Request::Stream(request) => self.stream(request, caller, None, sink),
             Request::Change { .. } => self.handle_for(request, caller, Client::own(), sink),
         }

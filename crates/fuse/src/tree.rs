@@ -400,8 +400,8 @@ pub trait Tree: Send + Sync {
         None
     }
 
-    /// A request about a node comes to be answered with ESTALE. The kernel looks up once more what its caller named, and
-    /// asks again: what it finds then must not be gone.
+    /// A request about a node is about to be answered with ESTALE. The kernel looks up once more what its caller
+    /// named, and asks again: what it finds then must not be gone.
     fn came_late(&self, _node: u64) {}
 
     /// The mount is gone: nothing will be asked any more.

@@ -24,6 +24,7 @@ mod mount_users;
 mod mounts_inside;
 mod passed;
 mod process;
+mod process_title;
 mod random;
 mod session_weight;
 pub mod system;
@@ -51,10 +52,11 @@ pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
 pub use passed::{PassedDescriptor, receive_descriptor, send_descriptor};
 pub use process::{
-    PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id,
+    AskedSignal, PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id,
     is_reader_gone, new_session, peer_credentials, raise_file_limit, replace_standard_streams,
     user_id,
 };
+pub use process_title::ProcessTitle;
 pub use random::SystemRng;
 pub use rustix::io::Errno;
 pub use session_weight::{CpuUse, cpu_use, runnable_threads, session_nice, set_session_nice};

@@ -1,6 +1,6 @@
 //! Who we are, who is at the other end of a socket, and which signals arrived.
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -71,7 +71,7 @@ pub fn is_reader_gone(pipe: impl AsFd, wait: Duration) -> bool {
     let mut asked = [PollFd::new(&pipe, PollFlags::empty())];
     let wait = Timespec::try_from(wait).ok();
     // Interrupted, or not to be had: no.
-    rustix::event::poll(&mut asked, wait.as_ref()).is_ok()
+    poll(&mut asked, wait.as_ref()).is_ok()
         && asked
             .iter()
             .any(|one| one.revents().contains(PollFlags::ERR))
@@ -154,32 +154,8 @@ impl SignalDescriptor {
     ///
     /// # Errors
     /// What the system calls say.
-    #[allow(unsafe_code)]
     pub fn new() -> Result<Self, Errno> {
-        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: sigemptyset initialises the whole set that the pointer names; the other calls
-        // get the initialised set, and no old mask to write to.
-        let (status, set) = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-                libc::sigaddset(set.as_mut_ptr(), signal);
-            }
-            let set = set.assume_init();
-            (
-                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()),
-                set,
-            )
-        };
-        if status != 0 {
-            return Err(Errno::from_raw_os_error(status));
-        }
-        // SAFETY: -1 asks for a new descriptor; the set is initialised.
-        let descriptor = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
-        if descriptor < 0 {
-            return Err(errno());
-        }
-        // SAFETY: signalfd has just returned this descriptor, so nobody else owns it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let descriptor = signals_as_data(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
         Ok(Self { descriptor })
     }
 
@@ -202,6 +178,70 @@ impl SignalDescriptor {
             _ => TerminationSignal::Terminate,
         })
     }
+}
+
+/// Receives SIGUSR1, by which people ask a command how far it is, instead of being ended by it.
+#[derive(Debug)]
+pub struct AskedSignal {
+    descriptor: OwnedFd,
+}
+
+impl AskedSignal {
+    /// Blocks the signal in the calling thread, and so in all threads that it starts from now on: to be called before
+    /// there are any others.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub fn new() -> Result<Self, Errno> {
+        let descriptor = signals_as_data(&[libc::SIGUSR1])?;
+        Ok(Self { descriptor })
+    }
+
+    /// Waits for the signal, at most so long; answers whether it came.
+    ///
+    /// # Errors
+    /// What poll(2) and read(2) say.
+    pub fn wait(&self, limit: Duration) -> Result<bool, Errno> {
+        let timeout = Timespec::try_from(limit).map_err(|_| Errno::INVAL)?;
+        let mut asked = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        match poll(&mut asked, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(false),
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        let mut information = [0; 128];
+        rustix::io::retry_on_intr(|| rustix::io::read(&self.descriptor, &mut information[..]))?;
+        Ok(true)
+    }
+}
+
+/// Blocks signals in the calling thread, and gives them as data.
+#[allow(unsafe_code)]
+fn signals_as_data(signals: &[libc::c_int]) -> Result<OwnedFd, Errno> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the whole set that the pointer names; the other calls
+    // get the initialised set, and no old mask to write to.
+    let (status, set) = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        let set = set.assume_init();
+        (
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()),
+            set,
+        )
+    };
+    if status != 0 {
+        return Err(Errno::from_raw_os_error(status));
+    }
+    // SAFETY: -1 asks for a new descriptor; the set is initialised.
+    let descriptor = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(errno());
+    }
+    // SAFETY: signalfd has just returned this descriptor, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 fn errno() -> Errno {

@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use std::time::Duration;
 
-use admin::{Caller, Failure, FailureKind, Response, Sink, StreamRequest};
+use admin::{Caller, Failure, FailureKind, Response, SendProgress, Sink, StreamRequest};
 use base::lock::{Condvar, LockClass, Mutex, MutexGuard, rank};
 use dsl::Actor;
 use sys::PassedDescriptor;
 
 use super::reporter::Reporter;
 use super::{Service, finish_with};
+use progress::Sending;
 
 mod package;
+mod progress;
 mod receive;
 mod sending;
 mod serving;
@@ -34,6 +36,7 @@ const TURN_PAUSE: Duration = Duration::from_millis(2);
 pub(super) struct Streams {
     state: Mutex<State>,
     ended: Condvar,
+    sending: Sending,
 }
 
 #[derive(Default)]
@@ -60,6 +63,7 @@ impl Streams {
         Self {
             state: Mutex::new(&RUNNING, State::default()),
             ended: Condvar::new(),
+            sending: Sending::new(),
         }
     }
 
@@ -82,6 +86,11 @@ impl Streams {
             streams: self,
             stop,
         })
+    }
+
+    /// How far a send is, by the number that its request gave.
+    pub(super) fn progress(&self, number: u64) -> Option<SendProgress> {
+        self.sending.progress(number)
     }
 
     /// Lets none begin any more. With `force` those under way are ended.

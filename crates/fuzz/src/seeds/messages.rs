@@ -48,6 +48,7 @@ const RESPONSES: &[&str] = &[
         "properties":[["used",{"value":{"Number":1},"source":{"Inherited":"p"},
         "received":{"Text":"x"}}]]}]}"#,
     r#"{"DeleteQueue":7}"#,
+    r#"{"SendProgress":{"name":"p@a","bytes":7}}"#,
     r#"{"Mounted":[{"dataset":"p","path":"/p"}]}"#,
     r#"{"Line":"x"}"#,
     r#"{"Failed":{"kind":"Other","message":"m","advice":["a"]}}"#,

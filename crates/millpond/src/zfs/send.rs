@@ -1,5 +1,7 @@
 //! `zfs send`.
 
+mod progress;
+
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
@@ -11,6 +13,7 @@ use admin::{
 use crate::daemons::pool_of;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
+use progress::{Progress, Told, make_room_for_title};
 
 /// `zfs send`.
 pub(super) const COMMAND: Command = Command {
@@ -61,8 +64,13 @@ pub(super) const COMMAND: Command = Command {
         )
         .or("redact"),
         switch("n", "send nothing").or("dryrun"),
-        switch("v", "show what is sent, with its size").or("verbose"),
+        switch(
+            "v",
+            "show what is sent, with its size, and once a second how far it is",
+        )
+        .or("verbose"),
         switch("P", "the same, for programs").or("parsable"),
+        switch("V", "show in the title of the process how far it is").or("proctitle"),
         switch(
             "S",
             "send what was received of a file system or volume when its receive broke off",
@@ -79,7 +87,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn send(call: &Invocation) -> Outcome {
-    let request = request(call)?;
+    let mut request = request(call)?;
     let dry = call.has("n");
     if !dry && std::io::stdout().is_terminal() {
         complain(
@@ -92,30 +100,43 @@ fn send(call: &Invocation) -> Outcome {
         None => request.snapshot.clone(),
     };
     let mut daemon = pool_of(&pool)?;
-    let request = Request::Stream(StreamRequest::Send(request));
-    let parsable = call.has("P");
-    if dry || parsable || call.has("v") {
-        let mut sizes = Vec::new();
-        daemon.call(&request, &mut |part| {
+    let (verbose, parsable) = (call.has("v"), call.has("P"));
+    let told = Told {
+        lines: verbose && !dry,
+        parsable,
+        title: call.has("V") && !dry,
+    };
+    if told.title {
+        make_room_for_title();
+    }
+    let mut sizes = Vec::new();
+    if dry || parsable || verbose || told.title {
+        daemon.call(&stream(&request), &mut |part| {
             if let Response::StreamSizes(more) = part {
                 sizes.extend(more);
             }
             Ok(())
         })?;
-        if parsable || call.has("v") {
-            let text = told(&sizes, parsable);
-            if dry {
-                print(&text)?;
-            } else {
-                complain(&text.trim_end());
-            }
+    }
+    if parsable || verbose {
+        let text = told_sizes(&sizes, parsable);
+        if dry {
+            print(&text)?;
+        } else {
+            complain(&text.trim_end());
         }
     }
     if dry {
         return Ok(());
     }
+    let progress = Progress::start(&pool, told, sizes);
+    request.number = progress.number;
     let output = std::io::stdout();
-    Ok(daemon.call_with(&request, output.as_fd(), &mut |_| Ok(()))?)
+    Ok(daemon.call_with(&stream(&request), output.as_fd(), &mut |_| Ok(()))?)
+}
+
+fn stream(request: &SendRequest) -> Request {
+    Request::Stream(StreamRequest::Send(request.clone()))
 }
 
 fn request(call: &Invocation) -> Result<SendRequest, Stop> {
@@ -229,7 +250,7 @@ fn pool_of_token(text: &str) -> Result<String, Failure> {
 }
 
 /// What is sent, and how much that is.
-fn told(sizes: &[StreamSize], parsable: bool) -> String {
+fn told_sizes(sizes: &[StreamSize], parsable: bool) -> String {
     let mut text = String::new();
     let mut total = 0_u64;
     for size in sizes {

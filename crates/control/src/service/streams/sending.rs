@@ -15,6 +15,7 @@ use stream::{Features, ResumeToken, StreamError, Writer};
 use sys::PassedDescriptor;
 
 use super::package::package;
+use super::progress::Counted;
 use crate::service::Service;
 use crate::service::changes::destroy::RECEIVED;
 use crate::service::delegation::{actor_of, denied};
@@ -57,6 +58,8 @@ impl Service {
             .iter()
             .map(|sent| sent.job.dataset.hold_long())
             .collect();
+        let followed = self.streams.sending.follow(request.number);
+        let data = Counted::new(data, &followed.written);
         let mut writer = Writer::new(BufWriter::with_capacity(BUFFER_BYTES, data));
         let whole = &request.snapshot;
         let framed = |error| send_failed(whole, &SendError::from(error));
@@ -70,6 +73,7 @@ impl Service {
             begun.map_err(framed)?;
         }
         for sent in &plan.jobs {
+            followed.written.begin(&sent.job.name);
             let done = send(&self.pool, &sent.job, &mut writer);
             done.map_err(|error| send_failed(&sent.job.name, &error))?;
         }
