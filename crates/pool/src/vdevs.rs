@@ -7,7 +7,7 @@ pub(crate) mod disks;
 pub(crate) mod dtl;
 pub(crate) mod expand;
 mod free;
-pub(crate) mod grow;
+mod grow;
 pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;

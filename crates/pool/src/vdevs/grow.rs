@@ -1,6 +1,6 @@
 //! Vdevs whose devices have become larger: `zpool online -e`, and the property `autoexpand`.
 //!
-//! A vdev becomes larger by whole metaslabs, in the first pass of a txg, where nobody else writes labels: first the
+//! A vdev becomes larger by whole metaslabs, in the first pass of a txg, where no txg writes labels: first the
 //! labels at the new end of each of its devices, then the configuration that says the new size, then, once that is on
 //! disk, space that blocks may be given. A crash in between leaves the vdev as it was, for the labels at the
 //! beginning of a device tell of it, too.
@@ -26,17 +26,12 @@ impl Pool {
     /// # Errors
     /// The pool cannot be written.
     pub fn expand_over(&self, leaves: &[Guid]) -> Result<()> {
-        let writer = self.writer()?;
-        self.check_running()?;
-        let _one = writer.vdev_changes.alone();
         let is_meant = |top: &Arc<Top>| {
             let mut own = top.leaves().iter();
             own.any(|leaf| leaves.contains(&leaf.guid()))
         };
         let tops = self.vdevs.tops().into_iter().filter(is_meant);
-        let tops: Vec<VdevId> = tops.map(|top| top.id()).collect();
-        writer.vdev_changes.change_next([Change::Grow(tops)]);
-        Ok(writer.engine.wait_synced(None)?)
+        self.grow_tops(tops.map(|top| top.id()).collect())
     }
 
     /// Follows the property `autoexpand`: what devices have become larger by is used.
@@ -48,10 +43,15 @@ impl Pool {
         if !self.get(AUTOEXPAND).is_ok_and(|found| found.value) {
             return Ok(());
         }
-        let leaves = self.vdevs.tops().into_iter();
-        let leaves = leaves.flat_map(|top| top.leaves().to_vec());
-        let leaves: Vec<Guid> = leaves.map(|leaf| leaf.guid()).collect();
-        self.expand_over(&leaves)
+        self.grow_tops(self.vdevs.tops().iter().map(|top| top.id()).collect())
+    }
+
+    fn grow_tops(&self, tops: Vec<VdevId>) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        writer.vdev_changes.change_next([Change::Grow(tops)]);
+        Ok(writer.engine.wait_synced(None)?)
     }
 }
 
