@@ -226,7 +226,8 @@ impl VdevConfig {
         let more = counts.map_or(0, |(grown, known)| {
             grown.min(METASLABS_MAX).saturating_sub(known)
         });
-        more << shift
+        // No shift can be larger than what sizes were shifted by.
+        more.checked_shl(shift).unwrap_or(0)
     }
 
     /// Bytes that each leaf of a top-level vdev must have room for, so that all of its whole metaslabs have.
@@ -462,3 +463,6 @@ impl PoolConfig {
         list
     }
 }
+
+#[cfg(test)]
+mod tests;
