@@ -235,7 +235,13 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
     let device = FileDevice::open(path, Access::ReadWrite).map_err(|error| failed(&error))?;
     let pools = pool::discover(&[path.to_owned()]).map_err(|error| failed(&error))?;
     let Some(found) = pools.first() else {
-        return Err(failed(&"it has no label of any pool"));
+        return match pool::labelled_beside_vdevs(path, &device) {
+            Some(PoolState::Cache) => {
+                pool::clear_cache_labels(&device).map_err(|error| failed(&error))
+            }
+            Some(_) => pool::clear_labels(&device).map_err(|error| failed(&error)),
+            None => Err(failed(&"it has no label of any pool")),
+        };
     };
     let state = match found.state {
         PoolState::Active => "potentially active",

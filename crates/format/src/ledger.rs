@@ -8,8 +8,8 @@ use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
     block_pointer, bookmark, bpobj, bptree, brt, deadlist, dedup, dnode, dsl, embedded_checksum,
-    gang, history, indirect, intent_log, label, object_set, redaction, sa, space_map, stream,
-    uberblock, zap, znode,
+    gang, history, indirect, intent_log, l2arc, label, object_set, redaction, sa, space_map,
+    stream, uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -64,6 +64,10 @@ fn pool() -> Vec<Group> {
         declared! { "Dedup tables"
             bytes dedup::DedupVariantPhys, dedup::FlatDedupPhys, dedup::DedupLogPhys;
             words dedup::DedupKeyWord, dedup::DedupLogHead, dedup::DedupRecordHead;
+        },
+        declared! { "Cache devices"
+            bytes l2arc::CacheHeader, l2arc::LogPointerPhys, l2arc::LogBlockAreas, l2arc::CopyPhys;
+            words l2arc::LogPointerProperties, l2arc::CopyProperties;
         },
         declared! { "History"
             bytes history::HistoryPhys;

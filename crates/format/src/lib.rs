@@ -38,6 +38,7 @@ pub mod history;
 mod host;
 pub mod indirect;
 pub mod intent_log;
+pub mod l2arc;
 pub mod label;
 pub mod ledger;
 pub mod nvlist;

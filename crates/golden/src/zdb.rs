@@ -20,6 +20,18 @@ impl Zdb {
         program.map(|program| Self { program })
     }
 
+    /// What zdb prints about the labels of a device, and about what a cache device holds.
+    ///
+    /// # Panics
+    /// If zdb cannot be started.
+    #[must_use]
+    pub fn labels(&self, device: &Path) -> String {
+        let mut command = Command::new(&self.program);
+        let output = command.arg("-lll").arg(device).output();
+        let output = output.expect("zdb runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Runs zdb on an exported pool in the images under `folder`.
     ///
     /// # Panics

@@ -12,6 +12,7 @@ use codec::{Checksum, ChecksumValue, Salt};
 use crypto::DatasetKeys;
 use format::ObjectType;
 use format::block_pointer::BlockPointer;
+use l2arc::SecondLevel;
 use sys::Buffer;
 use vdev::VdevTree;
 
@@ -186,6 +187,7 @@ pub struct Pipeline {
     pub(crate) counters: Arc<Counters>,
     pub(crate) prefetched: PrefetchedBlocks,
     pub(crate) kept: Arc<Kept>,
+    pub(crate) second_level: SecondLevel,
     salt: RwLock<Salt>,
     heal: AtomicBool,
     repairs: OnceLock<Arc<dyn Repairs>>,
@@ -223,6 +225,7 @@ impl Pipeline {
             counters,
             prefetched: PrefetchedBlocks::default(),
             kept,
+            second_level: SecondLevel::new(config.cache_bytes as u64),
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
             repairs: OnceLock::new(),
@@ -251,6 +254,12 @@ impl Pipeline {
     #[must_use]
     pub fn cache(&self) -> &Cache<Buffer> {
         &self.cache
+    }
+
+    /// The cache devices.
+    #[must_use]
+    pub fn second_level(&self) -> &SecondLevel {
+        &self.second_level
     }
 
     /// Sets the pool's checksum salt, once the MOS has told it.

@@ -3,6 +3,7 @@
 mod gang;
 mod kept;
 mod sealed;
+mod second_level;
 #[cfg(test)]
 mod tests;
 
@@ -136,8 +137,13 @@ impl Pipeline {
             return read_embedded(block, request);
         }
         let load = || {
+            if let Some(data) = self.read_second_level(block, request, keys.as_deref()) {
+                return Ok(data);
+            }
             self.any_copy(block, request, &mut GangBudget::of(block), &mut |stored| {
-                decode_sealed(block, stored, keys.as_deref())
+                let data = decode_sealed(block, stored.clone(), keys.as_deref())?;
+                self.offer(block, request, &stored);
+                Ok(data)
             })
         };
         let key = sealed_cache_key(block, keys.as_deref());

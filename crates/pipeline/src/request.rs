@@ -18,6 +18,8 @@ pub struct ReadRequest {
     pub bookmark: Bookmark,
     /// Whether to look in and fill the cache.
     pub cached: bool,
+    /// Whether to look for a copy on cache devices, and offer them what was read.
+    pub second_level: bool,
     /// Whether a failure is expected (log blocks, prefetch) and so not logged.
     pub speculative: bool,
     /// Whether the devices have it for sure, unless it was freed or rewritten since `seen`. Where that is not sure (a
@@ -39,6 +41,7 @@ impl ReadRequest {
             class: IoClass::SyncRead,
             bookmark,
             cached: true,
+            second_level: true,
             speculative: false,
             promised: true,
             seen: Txg(0),
@@ -71,6 +74,7 @@ impl ReadRequest {
     #[must_use]
     pub const fn uncached(mut self) -> Self {
         self.cached = false;
+        self.second_level = false;
         self
     }
 

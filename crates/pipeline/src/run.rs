@@ -29,10 +29,15 @@ impl Pipeline {
         let mut rest = reserved.into_iter().peekable();
         while let Some(first) = rest.next() {
             let start = first.0.block;
+            if let Some(data) = self.copied(first.0) {
+                failed += u64::from(self.fill(first.0, first.1, Some(data)).is_none());
+                continue;
+            }
             let mut run = vec![first];
             while let Some(next) = rest.next_if(|(next, _)| {
-                run.last()
-                    .is_some_and(|(last, _)| follows(&start, &last.block, &next.block))
+                run.last().is_some_and(|(last, _)| {
+                    follows(&start, &last.block, &next.block) && !self.has_copy(&next.block)
+                })
             }) {
                 run.push(next);
             }
@@ -44,12 +49,35 @@ impl Pipeline {
                 let piece = together
                     .as_ref()
                     .and_then(|stored| stored.get(place_in_run(&start, block)?));
-                let data = piece.and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
+                let data = piece.and_then(|piece| self.taken(request, piece));
                 let filled = self.fill(request, reservation, data);
                 failed += u64::from(filled.is_none());
             }
         }
         failed
+    }
+
+    /// The content of a block that was read with others, and proven, which cache devices are offered.
+    fn taken(&self, request: &PrefetchRequest, stored: &[u8]) -> Option<Buffer> {
+        let stored = Buffer::from_slice(stored);
+        let data = decode(&request.block, stored.clone()).ok()?;
+        self.offer(&request.block, &ahead(request), &stored);
+        Some(data)
+    }
+
+    /// The content of a block that need not be read from the pool.
+    fn known_content(&self, request: &PrefetchRequest) -> Option<Buffer> {
+        let kept = self.read_kept(&request.block);
+        kept.or_else(|| self.copied(request))
+    }
+
+    /// The content of a block of which a cache device has a copy.
+    fn copied(&self, request: &PrefetchRequest) -> Option<Buffer> {
+        // Of an encrypted one its own read finds that.
+        let is_plain = !request.block.is_encrypted();
+        is_plain
+            .then(|| self.read_second_level(&request.block, &ahead(request), None))
+            .flatten()
     }
 
     /// Puts the content of a requested block into its reserved place: `data`, if that is it, or what the block's own
@@ -61,14 +89,7 @@ impl Pipeline {
         data: Option<Buffer>,
     ) -> Option<Buffer> {
         let block = &request.block;
-        let data = data.or_else(|| {
-            let mut request = ReadRequest::new(request.bookmark)
-                .in_class(IoClass::AsyncRead)
-                .seen(request.seen)
-                .unpromised();
-            request.cached = false;
-            self.read(block, &request).ok()
-        });
+        let data = data.or_else(|| self.read(block, &ahead(request)).ok());
         let data = data.filter(|data| data.len() as u64 == block.lsize())?;
         reservation.fill(data.clone(), memory_of(block, &data), stay_of(block));
         Some(data)
@@ -87,7 +108,7 @@ impl Pipeline {
                 continue;
             };
             match self.cache.reserve(key) {
-                Some(reservation) => match self.read_kept(&request.block) {
+                Some(reservation) => match self.known_content(request) {
                     Some(data) => match self.fill(request, reservation, Some(data)) {
                         Some(data) => see(request, &data),
                         None => failed += 1,
@@ -110,7 +131,7 @@ impl Pipeline {
             });
             let data = piece
                 .filter(|piece| self.verdict(block, piece) == Verdict::Proven)
-                .and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
+                .and_then(|piece| self.taken(request, piece));
             match self.fill(request, reservation, data) {
                 Some(data) => see(request, &data),
                 None => failed += 1,
@@ -208,6 +229,16 @@ impl Pipeline {
         self.counters.blocks_read.add(blocks.len() as u64);
         Some(outcome.data)
     }
+}
+
+/// How a block is read ahead on its own.
+const fn ahead(request: &PrefetchRequest) -> ReadRequest {
+    let mut read = ReadRequest::new(request.bookmark)
+        .in_class(IoClass::AsyncRead)
+        .seen(request.seen)
+        .unpromised();
+    read.cached = false;
+    read
 }
 
 /// Whether `next` begins where `last` ends, on the same device, of the same birth, and is not too far from `start`.

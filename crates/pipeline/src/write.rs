@@ -118,6 +118,7 @@ impl Pipeline {
             self.rewrite_gang(request, block, header, stored, group)
         } else if may_rewrite(request, psize) && !previous.is_gang() {
             self.counters.blocks_rewritten.increment();
+            self.forget_copy(previous);
             for (index, dva) in previous.dvas().enumerate() {
                 block.set_dva(index, Some(dva));
             }

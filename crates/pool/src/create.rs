@@ -51,6 +51,8 @@ pub struct CreateOptions {
     pub vdevs: Vec<NewVdev>,
     /// Its other vdevs: for intent logs, metadata or dedup tables.
     pub others: Vec<(VdevRole, NewVdev)>,
+    /// Its cache devices.
+    pub caches: Vec<NewDevice>,
     /// Its hot spares.
     pub spares: Vec<NewDevice>,
     /// Sector size as a power of two; `None`: what the devices ask for.
@@ -92,6 +94,7 @@ impl CreateOptions {
             temporary_name: None,
             vdevs,
             others: Vec::new(),
+            caches: Vec::new(),
             spares: Vec::new(),
             ashift: None,
             force: false,
@@ -229,8 +232,9 @@ impl Pool {
         let vdevs = open_tree(&prepared.config.root, &prepared.devices).vdevs;
         initialise_labels(&prepared.config, &vdevs)?;
         let (altroot, force) = (options.altroot.clone(), options.force);
-        let spares = options.spares.clone();
-        for spare in &spares {
+        let (spares, caches) = (options.spares.clone(), options.caches.clone());
+        let ashift = options.ashift;
+        for spare in spares.iter().chain(&caches) {
             // While nothing is made yet.
             open_device(spare, force)?;
         }
@@ -248,6 +252,9 @@ impl Pool {
         pool.follow_multihost()?;
         if !spares.is_empty() {
             pool.add_spares(&spares, force)?;
+        }
+        if !caches.is_empty() {
+            pool.add_caches(&caches, ashift, force)?;
         }
         pool.watch_devices();
         pool.watch_checkpoint();

@@ -200,6 +200,9 @@ pub enum PoolError {
     /// A vdev failed.
     #[error(transparent)]
     Vdev(#[from] VdevError),
+    /// A cache device cannot be used.
+    #[error(transparent)]
+    Cache(#[from] l2arc::L2ArcError),
     /// A structure in the pool is bad.
     #[error("{what}: {source}")]
     Corrupt {

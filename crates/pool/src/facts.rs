@@ -4,7 +4,6 @@
 //! They are looked up anew each time. What is not there, or not as expected, counts as nothing: a damaged table must
 //! not keep anybody from seeing the rest.
 
-mod cache_devices;
 mod checkpoint;
 mod clones;
 mod dedup;
@@ -21,7 +20,6 @@ use format::features;
 use crate::error::Result;
 use crate::pool::Pool;
 
-pub use cache_devices::CacheDevice;
 pub use checkpoint::Checkpoint;
 pub use clones::ClonedBlocks;
 pub use dedup::DedupTables;

@@ -38,7 +38,7 @@ use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
 use crate::vdevs::devices::Devices;
 use crate::vdevs::regroup::DeviceChange;
-use crate::vdevs::{dtl, spares};
+use crate::vdevs::{device_lists, dtl};
 
 impl Pool {
     /// Opens the pool on these images for reading, whoever used it last; nothing is written.
@@ -241,7 +241,7 @@ fn assemble(
         with_services.load_references()?;
     }
     let services = &with_services.services;
-    spares::load(services)?;
+    device_lists::load(services)?;
     note_kept(services)?;
     with_services.open_datasets()
 }
@@ -323,6 +323,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         }
         pool.locate_spares(&options.paths)?;
         pool.relabel_spares();
+        pool.open_caches(options)?;
         pool.resume_trims()?;
         pool.follow_autoexpand()?;
         pool.go_on_expanding();

@@ -51,8 +51,7 @@ pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
 pub use facts::{
-    CacheDevice, Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress,
-    Removal, Tables,
+    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal, Tables,
 };
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};
@@ -69,6 +68,7 @@ pub use trim::requests::TrimRefusal;
 pub use tunables::TUNABLES;
 pub use txg::catches_panics;
 pub use vdev::clear_labels;
+pub use vdevs::caches::{CacheStatus, clear_cache_labels, labelled_beside_vdevs};
 pub use vdevs::devices::Between;
 pub use vdevs::disks::{AttachOptions, is_in_use};
 pub use vdevs::new::{NewDevice, NewVdev};

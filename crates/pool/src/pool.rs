@@ -374,7 +374,9 @@ impl Pool {
     /// The pool is read-only or could not be written.
     pub fn destroy(&self) -> Result<()> {
         self.writer()?;
-        self.close(PoolState::Destroyed)
+        self.close(PoolState::Destroyed)?;
+        self.give_back_caches();
+        Ok(())
     }
 
     fn close(&self, state: PoolState) -> Result<()> {
@@ -399,6 +401,7 @@ impl Pool {
         }
         writer.engine.stop();
         writer.multihost.stop();
+        self.pipeline.second_level().close();
         let name = match state {
             PoolState::Destroyed => "pool_destroy",
             PoolState::Active | PoolState::Exported | PoolState::Spare | PoolState::Cache => {

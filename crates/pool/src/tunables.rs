@@ -149,6 +149,7 @@ pub const TUNABLES: &[&Tunable] = &[
 pub fn all() -> Vec<&'static Tunable> {
     let crates = [
         cache::TUNABLES,
+        l2arc::TUNABLES,
         vdev::TUNABLES,
         space::tunables::TUNABLES,
         pipeline::TUNABLES,

@@ -1,6 +1,8 @@
 //! The pool's vdevs: opened, made, given back, and what each of them missed.
 
+pub(crate) mod caches;
 pub(crate) mod changes;
+pub(crate) mod device_lists;
 pub(crate) mod devices;
 pub(crate) mod diagnosis;
 pub(crate) mod disks;

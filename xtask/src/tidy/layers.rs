@@ -20,6 +20,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("vdev", 5),
     ("space", 5),
     ("cache", 5),
+    ("l2arc", 5),
     ("txg", 5),
     ("pipeline", 6),
     ("dmu", 7),

@@ -3,7 +3,7 @@
 use admin::{ClassIo, Distribution, Failure, IoReport, LeafIo, Metric, MetricsReport};
 use base::clock::monotonic_ns;
 use base::metrics::{HistogramSnapshot, registry};
-use pool::VdevStatus;
+use pool::{CacheStatus, VdevStatus};
 use vdev::{ClassStatistics, LeafStatistics};
 
 use super::Service;
@@ -28,6 +28,7 @@ impl Service {
         let status = self.pool.status().map_err(unreadable)?;
         let mut leaves = Vec::new();
         collect_leaves(&status.root, &mut leaves);
+        leaves.extend(self.pool.caches().iter().filter_map(cache));
         Ok(IoReport {
             name: status.name.clone(),
             guid: status.guid.0,
@@ -47,6 +48,23 @@ fn collect_leaves(vdev: &VdevStatus, leaves: &mut Vec<(u64, LeafIo)>) {
     for child in &vdev.children {
         collect_leaves(child, leaves);
     }
+}
+
+/// A cache device is read by those who wait, and written by nobody who does.
+fn cache(cache: &CacheStatus) -> Option<(u64, LeafIo)> {
+    let found = cache.statistics.as_ref()?;
+    let io = |bytes, taken_ns: &HistogramSnapshot| ClassIo {
+        bytes,
+        disk_ns: Distribution::from(taken_ns),
+        total_ns: Distribution::from(taken_ns),
+        ..ClassIo::default()
+    };
+    let io = LeafIo {
+        sync_read: io(found.read_bytes, &found.read_ns),
+        async_write: io(found.write_bytes, &found.write_ns),
+        ..LeafIo::default()
+    };
+    Some((cache.guid.0, io))
 }
 
 fn leaf(statistics: &LeafStatistics) -> LeafIo {

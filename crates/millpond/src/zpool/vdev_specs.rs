@@ -34,15 +34,18 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         }
         Some(_) | None => Ok(()),
     };
-    let close = |class, group: Option<Group>, found: &mut Vec<VdevSpec>| {
+    let close = |(class, opened): (VdevClass, Option<&String>),
+                 group: Option<Group>,
+                 found: &mut Vec<VdevSpec>| {
         if let Some(group) = group {
             if class == VdevClass::Log && group.parity.is_some() {
                 return Err(invalid("unsupported 'log' device: raidz"));
             }
-            if class == VdevClass::Spare {
-                return Err(invalid(
-                    "unsupported 'spare' device: it must be a file or disk",
-                ));
+            if let VdevClass::Spare | VdevClass::Cache = class {
+                let word = opened.map_or("", String::as_str);
+                return Err(invalid(&format!(
+                    "unsupported '{word}' device: it must be a file or disk"
+                )));
             }
             let shape = group.shape().map_err(|reason| invalid(&reason))?;
             found.push(VdevSpec { class, shape });
@@ -51,12 +54,12 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     };
     for word in words {
         if let Some(next) = Group::named(word) {
-            close(class, group.take(), &mut found)?;
+            close((class, opened), group.take(), &mut found)?;
             group = Some(next);
         } else if let Some(next) = class_word(word) {
-            close(class, group.take(), &mut found)?;
+            close((class, opened), group.take(), &mut found)?;
             filled(opened, class, &found)?;
-            let once = matches!(next, VdevClass::Log | VdevClass::Spare);
+            let once = matches!(next, VdevClass::Log | VdevClass::Spare | VdevClass::Cache);
             if once && found.iter().any(|vdev| vdev.class == next) {
                 return Err(invalid(&format!("'{word}' can be specified only once")));
             }
@@ -74,7 +77,7 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             }
         }
     }
-    close(class, group.take(), &mut found)?;
+    close((class, opened), group.take(), &mut found)?;
     filled(opened, class, &found)?;
     let mut all: Vec<&PathBuf> = found.iter().flat_map(VdevSpec::leaves).collect();
     all.sort();
@@ -139,6 +142,7 @@ fn class_word(word: &str) -> Option<VdevClass> {
         "special" => Some(VdevClass::Special),
         "dedup" => Some(VdevClass::Dedup),
         "spare" => Some(VdevClass::Spare),
+        "cache" => Some(VdevClass::Cache),
         _ => None,
     }
 }
@@ -150,8 +154,7 @@ fn not_yet(word: &str) -> Option<String> {
         kind.strip_prefix(name)
             .is_some_and(|rest| matches!(rest, "" | "1" | "2" | "3"))
     };
-    let known = numbered("draid") || word == "cache";
-    known.then(|| {
+    numbered("draid").then(|| {
         format!(
             "'{word}' vdevs cannot be made by this version; use files, disks, 'mirror' or 'raidz'"
         )
@@ -276,11 +279,12 @@ fn group_of(name: &str, paths: &[PathBuf]) -> String {
 
 /// Vdevs as a tree, those of other classes under a heading.
 pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
-    const HEADS: [(VdevClass, &str); 5] = [
+    const HEADS: [(VdevClass, &str); 6] = [
         (VdevClass::Normal, ""),
         (VdevClass::Dedup, "\tdedup\n"),
         (VdevClass::Special, "\tspecial\n"),
         (VdevClass::Log, "\tlogs\n"),
+        (VdevClass::Cache, "\tcache\n"),
         (VdevClass::Spare, "\tspares\n"),
     ];
     let mut out = String::new();

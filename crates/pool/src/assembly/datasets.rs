@@ -275,8 +275,9 @@ fn in_order(
     services: &PoolServices,
 ) -> Vec<Arc<dyn SyncTask>> {
     let mut tasks = vdevs.to_vec();
-    let others: [Arc<dyn SyncTask>; 8] = [
+    let others: [Arc<dyn SyncTask>; 9] = [
         services.spares.clone(),
+        services.caches.clone(),
         features.clone(),
         scrub.clone(),
         services.errors.clone(),

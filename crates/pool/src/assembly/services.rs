@@ -7,6 +7,7 @@ use base::ObjectId;
 use base::clock::Clock;
 use base::random::Rng;
 use dmu::Zap;
+use format::config::directory;
 use pipeline::Pipeline;
 use vdev::VdevTree;
 
@@ -21,9 +22,9 @@ use crate::error::Result;
 use crate::events::Events;
 use crate::logs::devices::LogDevices;
 use crate::logs::intent_logs::IntentLogs;
+use crate::mos::device_list::DeviceList;
 use crate::mos::features::Features;
 use crate::mos::history::History;
-use crate::mos::spares::Spares;
 use crate::pool::services::PoolServices;
 use crate::scan::control::Scrub;
 use crate::sync::ageing::Ageing;
@@ -130,7 +131,8 @@ impl WithSpace {
             logs: of_writing.map(|writing| Arc::clone(&writing.logs)),
             scrub: of_writing.map(|writing| Arc::clone(&writing.scrub)),
             errors: self.foundation.errors,
-            spares: Spares::new(),
+            spares: DeviceList::new(directory::SPARES),
+            caches: DeviceList::new(directory::L2CACHE),
             events,
             task: TaskEffects::new(),
             ageing: Ageing::default(),

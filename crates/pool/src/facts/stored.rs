@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::{Object, ObjectSet, Zap};
-use format::{NvList, nvlist};
-
-use crate::import::load::read_packed;
 
 /// The pool's own object set, and its directory if that can be read.
 pub(crate) struct Stored<'a> {
@@ -30,12 +27,6 @@ impl<'a> Stored<'a> {
     pub(super) fn object_named(&self, key: &str) -> Option<ObjectId> {
         let words = self.words(key)?;
         words.first().copied().map(ObjectId)
-    }
-
-    /// The packed list in the object that an entry of the directory names.
-    pub(super) fn packed(&self, key: &str) -> Option<NvList> {
-        let id = self.object_named(key).filter(|id| id.0 != 0)?;
-        nvlist::decode_xdr(&read_packed(self.set, id).ok()?).ok()
     }
 
     pub(super) fn object(&self, id: ObjectId) -> Option<Arc<Object>> {

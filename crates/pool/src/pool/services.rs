@@ -22,10 +22,10 @@ use crate::config::state::ConfigState;
 use crate::error::Result;
 use crate::events::Events;
 use crate::logs::intent_logs::IntentLogs;
+use crate::mos::device_list::DeviceList;
 use crate::mos::error_log::ErrorLog;
 use crate::mos::features::Features;
 use crate::mos::history::History;
-use crate::mos::spares::Spares;
 use crate::scan::control::Scrub;
 use crate::scan::phys::ScanPhys;
 use crate::sync::ageing::Ageing;
@@ -58,7 +58,9 @@ pub(crate) struct PoolServices {
     /// Where blocks that cannot be read are noted.
     pub(crate) errors: Arc<ErrorLog>,
     /// Devices that wait for the place of one that fails.
-    pub(crate) spares: Arc<Spares>,
+    pub(crate) spares: Arc<DeviceList>,
+    /// Devices for copies of blocks.
+    pub(crate) caches: Arc<DeviceList>,
     /// What happened lately.
     pub(crate) events: Arc<Events>,
     /// What the task under way asked for.

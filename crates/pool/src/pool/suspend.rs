@@ -174,6 +174,7 @@ impl Pool {
         writer.syncer.close_tasks();
         writer.engine.stop();
         writer.multihost.stop();
+        self.pipeline.second_level().close();
         writer.syncer.under_way.forget();
         self.services.writable.store(false, Ordering::Relaxed);
         self.dsl.close();

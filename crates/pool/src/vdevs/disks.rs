@@ -157,6 +157,7 @@ impl Pool {
             }
         }
         self.services.events.observe(&self.vdevs);
+        self.reopen_caches();
         self.follow_autoexpand()?;
         if !keep_scan || writer.scrub.current().is_none() {
             self.resilver_if_needed()?;

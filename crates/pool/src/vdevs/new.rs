@@ -216,7 +216,7 @@ fn interior_config(kind: &str, id: usize, leaves: Vec<VdevConfig>, rng: &dyn Rng
 }
 
 /// The sector size that a device asks for; one that was asked for wins if the device can do it.
-fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
+pub(crate) fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
     /// Larger physical sectors are not chosen by themselves.
     const AUTOMATIC_MAX: u32 = 14;
     let logical = device.sector_size().max(512).ilog2();

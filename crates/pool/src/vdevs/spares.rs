@@ -1,37 +1,29 @@
 //! Hot spares: devices that a pool keeps for the place of one that fails.
 //!
-//! The pool stores a list of them, under the name `spares` of its directory: packed, as its configuration is. A spare
-//! that waits has a label that names no pool, so several pools may list it. One that stands in is a leaf of the pool as
-//! others, of the same guid, under a vdev `spare` beside the one that it stands in for; its entry in the list stays.
+//! The pool stores a list of them, under the name `spares` of its directory. A spare that waits has a label that names
+//! no pool, so several pools may list it. One that stands in is a leaf of the pool as others, of the same guid, under a
+//! vdev `spare` beside the one that it stands in for; its entry in the list stays.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use base::thread;
-use base::{Guid, ObjectId, Txg};
+use base::{Guid, Txg};
 use device::{Access, BlockDevice, FileDevice};
-use dmu::AllocateObject;
-use format::config::{directory, keys, vdev_types};
+use format::config::{keys, vdev_types};
 use format::label::{self, PoolState};
-use format::{BlockPointer, NvList, ObjectType, Uberblock, nvlist};
+use format::{BlockPointer, NvList, Uberblock};
 use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
 use crate::events::is_failed;
 use crate::import::discover;
-use crate::import::load::read_packed;
-use crate::mos::spares::Spares;
 use crate::pool::Pool;
-use crate::pool::services::PoolServices;
-use crate::sync::tasks::{FirstPass, SyncTask};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
-
-/// The block size of the object that stores the list.
-const BLOCK_SIZE: u32 = 16 << 10;
 
 /// A spare, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,64 +38,6 @@ pub struct SpareStatus {
     pub is_used: bool,
     /// Whether it is there: one that is not can be no help.
     pub is_there: bool,
-}
-
-/// Reads what the pool has stored.
-pub(crate) fn load(services: &PoolServices) -> Result<()> {
-    let id = services.directory.lookup(directory::SPARES.as_bytes())?;
-    let Some(id) = id.filter(|id| *id != 0).map(ObjectId) else {
-        return Ok(());
-    };
-    let bytes = read_packed(&services.mos, id)?;
-    let what = "list of spares";
-    let list = nvlist::decode_xdr(&bytes).map_err(PoolError::corrupt(what))?;
-    let entries = list.lists(keys::SPARES).iter();
-    let spares: Result<Vec<_>, _> = entries.map(VdevConfig::from_list).collect();
-    let spares = spares.map_err(PoolError::corrupt(what))?;
-    services.spares.set_stored(id, spares);
-    Ok(())
-}
-
-impl SyncTask for Spares {
-    fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
-        let Some((list, object)) = self.take_unstored() else {
-            return Ok(());
-        };
-        let entries: Vec<NvList> = list.iter().map(|node| node.to_list(false)).collect();
-        let mut list = NvList::new();
-        list.set(keys::SPARES, entries);
-        let bytes = nvlist::encode_xdr(&list);
-        let services = pass.services;
-        let object = match object {
-            Some(id) => services.mos.object(id)?,
-            None => {
-                let object = services.mos.allocate(
-                    pass.tx,
-                    &AllocateObject {
-                        object_type: ObjectType::PACKED_NVLIST,
-                        block_size: BLOCK_SIZE,
-                        bonus_type: ObjectType::PACKED_NVLIST_SIZE,
-                        bonus_len: 8,
-                        ..AllocateObject::default()
-                    },
-                )?;
-                let key = directory::SPARES.as_bytes();
-                services.directory.update(pass.tx, key, object.id().0)?;
-                self.set_object(object.id());
-                object
-            }
-        };
-        let mut padded = bytes.clone();
-        padded.resize(bytes.len().next_multiple_of(BLOCK_SIZE as usize), 0);
-        object.write(pass.tx, 0, &padded)?;
-        let length = (bytes.len() as u64).to_ne_bytes();
-        object.modify_bonus(pass.tx, |bonus| {
-            for (to, from) in bonus.iter_mut().zip(length) {
-                *to = from;
-            }
-        })?;
-        Ok(())
-    }
 }
 
 /// The guid of the spare that a device is labelled as; none if it is none, or stands in.

@@ -3,6 +3,7 @@
 
 mod answering;
 mod busy;
+mod caches;
 mod checkpoints;
 mod copied_out;
 mod copies;

@@ -4,6 +4,7 @@ use admin::changes::Clear;
 use admin::{Failure, FailureKind};
 use dsl::Actor;
 
+use super::devices::is_cache_called;
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
@@ -39,6 +40,10 @@ impl PoolChange for Clear {
             let text = format!("cannot clear errors for {name}: {error}");
             Failure::new(FailureKind::Medium, text)
         })?;
+        let picked = picked
+            + service
+                .pool
+                .clear_caches(&|cache| device.is_none_or(|device| is_cache_called(cache, device)));
         match device {
             Some(device) if picked == 0 => {
                 let text = format!("cannot clear errors for {device}: no such device in pool");

@@ -4,12 +4,12 @@ use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
 use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec, human_bytes};
 use base::Guid;
 use dsl::Actor;
-use pool::{PoolError, SpareStatus, VdevRole, VdevStatus};
+use pool::{CacheStatus, PoolError, SpareStatus, VdevRole, VdevStatus};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::open::{make_files, new_spares, new_vdevs, remove_files};
+use crate::service::open::{make_files, new_caches, new_spares, new_vdevs, remove_files};
 use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
@@ -46,6 +46,11 @@ impl PoolChange for AddVdevs {
         let added = added.and_then(|()| match spares.is_empty() {
             true => Ok(()),
             false => pool.add_spares(&spares, self.force),
+        });
+        let caches = new_caches(&self.vdevs);
+        let added = added.and_then(|()| match caches.is_empty() {
+            true => Ok(()),
+            false => pool.add_caches(&caches, self.ashift, self.force),
         });
         added.map_err(|error| {
             remove_files(&made);
@@ -104,6 +109,15 @@ impl PoolChange for RemoveVdevs {
                     continue;
                 }
                 let removed = service.pool.remove_spare(spare.guid);
+                removed.map_err(|error| refuse(kind_of(&error), &error.to_string()))?;
+                continue;
+            }
+            let mut caches = service.pool.caches().into_iter();
+            if let Some(cache) = caches.find(|cache| is_cache_called(cache, device)) {
+                if self.action != RemoveAction::Remove {
+                    continue;
+                }
+                let removed = service.pool.remove_cache(cache.guid);
                 removed.map_err(|error| refuse(kind_of(&error), &error.to_string()))?;
                 continue;
             }
@@ -200,10 +214,20 @@ impl Service {
     }
 }
 
-/// Whether a user means this spare: by its path or the end of it, by guid.
+/// Whether a user means this spare.
 fn is_spare_called(spare: &SpareStatus, name: &str) -> bool {
-    let is_path = spare.path == name || spare.path.rsplit('/').next() == Some(name);
-    is_path || spare.guid.0.to_string() == name
+    is_device_called((&spare.path, spare.guid), name)
+}
+
+/// Whether a user means this cache device.
+pub(super) fn is_cache_called(cache: &CacheStatus, name: &str) -> bool {
+    is_device_called((&cache.path, cache.guid), name)
+}
+
+/// Whether a user means a device beside the vdevs: by its path or the end of it, by guid.
+fn is_device_called((path, guid): (&str, Guid), name: &str) -> bool {
+    let is_path = path == name || path.rsplit('/').next() == Some(name);
+    is_path || guid.0.to_string() == name
 }
 
 /// Whether a user means this vdev: by its path or the end of it, by its name in lists, by guid.

@@ -1,4 +1,5 @@
-//! The list of hot spares, in memory: what is in it, and whether the pool has it stored.
+//! Lists of devices beside the vdevs, in memory, of hot spares or for a cache: what is in one, and whether the pool has
+//! it stored.
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{Guid, ObjectId};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use crate::config::VdevConfig;
 
-static SPARES: LockClass = LockClass::new("pool.spares", rank::LAST - 31);
+static LIST: LockClass = LockClass::new("pool.device_list", rank::LAST - 31);
 
 #[derive(Default)]
 struct State {
@@ -18,64 +19,77 @@ struct State {
     store: bool,
 }
 
-/// The spares of a pool.
-pub(crate) struct Spares(Mutex<State>);
+/// Such a list of a pool. The pool stores it under its name in its directory: packed, as its configuration is, in a
+/// list of lists of the same name.
+pub(crate) struct DeviceList {
+    name: &'static str,
+    state: Mutex<State>,
+}
 
-impl Spares {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(&SPARES, State::default())))
+impl DeviceList {
+    /// An empty list of this name.
+    pub(crate) fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            state: Mutex::new(&LIST, State::default()),
+        })
+    }
+
+    /// Its name.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// What the pool has stored, and where.
     pub(crate) fn set_stored(&self, object: ObjectId, list: Vec<VdevConfig>) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         (state.object, state.list) = (Some(object), list);
     }
 
     /// The list as it is.
     pub(crate) fn list(&self) -> Vec<VdevConfig> {
-        self.0.lock().list.clone()
+        self.state.lock().list.clone()
     }
 
-    /// The spare of this guid.
+    /// The device of this guid.
     pub(crate) fn find(&self, guid: Guid) -> Option<VdevConfig> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let mut list = state.list.iter();
-        list.find(|spare| spare.guid() == guid).cloned()
+        list.find(|device| device.guid() == guid).cloned()
     }
 
     /// Adds to the list, which the next txg stores.
-    pub(crate) fn add(&self, spare: VdevConfig) {
-        let mut state = self.0.lock();
-        state.list.push(spare);
+    pub(crate) fn add(&self, device: VdevConfig) {
+        let mut state = self.state.lock();
+        state.list.push(device);
         state.store = true;
     }
 
     /// Takes one from the list, which the txg that syncs or the next stores.
     pub(crate) fn remove(&self, guid: Guid) {
-        let mut state = self.0.lock();
-        state.list.retain(|spare| spare.guid() != guid);
+        let mut state = self.state.lock();
+        state.list.retain(|device| device.guid() != guid);
         state.store = true;
     }
 
     /// One is elsewhere now.
     pub(crate) fn set_path(&self, guid: Guid, path: &str) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let mut list = state.list.iter_mut();
-        if let Some(spare) = list.find(|spare| spare.guid() == guid) {
-            spare.list.set(keys::PATH, path);
+        if let Some(device) = list.find(|device| device.guid() == guid) {
+            device.list.set(keys::PATH, path);
             state.store = true;
         }
     }
 
     /// What is to be stored, if anything is, and the object that has it.
     pub(crate) fn take_unstored(&self) -> Option<(Vec<VdevConfig>, Option<ObjectId>)> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         std::mem::take(&mut state.store).then(|| (state.list.clone(), state.object))
     }
 
     /// The object that stores the list from now on.
     pub(crate) fn set_object(&self, object: ObjectId) {
-        self.0.lock().object = Some(object);
+        self.state.lock().object = Some(object);
     }
 }

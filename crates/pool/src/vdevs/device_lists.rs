@@ -1,0 +1,80 @@
+//! Storing the lists of devices beside the vdevs, and reading them.
+
+use base::ObjectId;
+use dmu::AllocateObject;
+use format::{NvList, ObjectType, nvlist};
+
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
+use crate::import::load::read_packed;
+use crate::mos::device_list::DeviceList;
+use crate::pool::services::PoolServices;
+use crate::sync::tasks::{FirstPass, SyncTask};
+
+/// The block size of the object that stores a list.
+const BLOCK_SIZE: u32 = 16 << 10;
+
+/// Reads what the pool has stored.
+pub(crate) fn load(services: &PoolServices) -> Result<()> {
+    load_one(services, &services.spares)?;
+    // What is only copies is no reason not to open the pool: it has none then.
+    let _damaged = load_one(services, &services.caches);
+    Ok(())
+}
+
+fn load_one(services: &PoolServices, devices: &DeviceList) -> Result<()> {
+    let id = services.directory.lookup(devices.name().as_bytes())?;
+    let Some(id) = id.filter(|id| *id != 0).map(ObjectId) else {
+        return Ok(());
+    };
+    let bytes = read_packed(&services.mos, id)?;
+    let what = "list of devices beside the vdevs";
+    let list = nvlist::decode_xdr(&bytes).map_err(PoolError::corrupt(what))?;
+    let entries = list.lists(devices.name()).iter();
+    let listed: Result<Vec<_>, _> = entries.map(VdevConfig::from_list).collect();
+    let listed = listed.map_err(PoolError::corrupt(what))?;
+    devices.set_stored(id, listed);
+    Ok(())
+}
+
+impl SyncTask for DeviceList {
+    fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
+        let Some((list, object)) = self.take_unstored() else {
+            return Ok(());
+        };
+        let entries: Vec<NvList> = list.iter().map(|node| node.to_list(false)).collect();
+        let mut list = NvList::new();
+        list.set(self.name(), entries);
+        let bytes = nvlist::encode_xdr(&list);
+        let services = pass.services;
+        let object = match object {
+            Some(id) => services.mos.object(id)?,
+            None => {
+                let object = services.mos.allocate(
+                    pass.tx,
+                    &AllocateObject {
+                        object_type: ObjectType::PACKED_NVLIST,
+                        block_size: BLOCK_SIZE,
+                        bonus_type: ObjectType::PACKED_NVLIST_SIZE,
+                        bonus_len: 8,
+                        ..AllocateObject::default()
+                    },
+                )?;
+                let key = self.name().as_bytes();
+                services.directory.update(pass.tx, key, object.id().0)?;
+                self.set_object(object.id());
+                object
+            }
+        };
+        let mut padded = bytes.clone();
+        padded.resize(bytes.len().next_multiple_of(BLOCK_SIZE as usize), 0);
+        object.write(pass.tx, 0, &padded)?;
+        let length = (bytes.len() as u64).to_ne_bytes();
+        object.modify_bonus(pass.tx, |bonus| {
+            for (to, from) in bonus.iter_mut().zip(length) {
+                *to = from;
+            }
+        })?;
+        Ok(())
+    }
+}
