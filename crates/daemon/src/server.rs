@@ -154,6 +154,7 @@ impl Server {
             handler,
             shared,
             wakes,
+            early: None,
             accepting,
             end,
         })
@@ -170,6 +171,8 @@ pub(super) struct Serving {
     handler: Arc<dyn Handler>,
     shared: Arc<Shared>,
     wakes: Receiver<Event>,
+    /// What woke it before it waited.
+    early: Option<Event>,
     accepting: thread::JoinHandle<()>,
     end: UnixStream,
 }
@@ -183,9 +186,18 @@ impl Serving {
         self.wait_telling(&|| {})
     }
 
+    /// Whether a signal has come that ends it.
+    pub(super) fn is_told_to_end(&mut self) -> bool {
+        if self.early.is_none() {
+            self.early = self.wakes.try_recv().ok();
+        }
+        matches!(self.early, Some(Event::Signal))
+    }
+
     /// As [`Serving::wait`]; `stopping` is called when a signal came, before anything ends.
-    pub(super) fn wait_telling(self, stopping: &dyn Fn()) -> Result<(), Failure> {
-        let outcome = match self.wakes.recv() {
+    pub(super) fn wait_telling(mut self, stopping: &dyn Fn()) -> Result<(), Failure> {
+        let early = self.early.take();
+        let outcome = match early.map_or_else(|| self.wakes.recv(), Ok) {
             Ok(Event::Signal) => {
                 stopping();
                 self.handler.shut_down()

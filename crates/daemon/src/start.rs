@@ -192,10 +192,17 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     let request = request.map_err(|error| service_failure("the request", error))?;
     let request = request.ok_or_else(|| service_failure("the request", "none came"))?;
     let opened = open(&request)?;
-    let serving = begin_to_serve(&opened.handler, &signals)?;
+    let mut serving = begin_to_serve(&opened.handler, &signals)?;
     starter.let_go();
     // Whoever asked may be gone; the pool is served all the same.
     let _told = (opened.begin)(tell);
+    // Who waits for the pool is not to be told that it is there.
+    if serving.is_told_to_end() {
+        let (pool, _) = opened.handler.identity();
+        let text =
+            format!("the daemon of '{pool}' was told to end while the pool was being mounted");
+        return Err(serving.give_up(Failure::new(FailureKind::Service, text)));
+    }
     if let Err(failure) = leave_terminal(&serving) {
         return Err(serving.give_up(failure));
     }

@@ -140,6 +140,51 @@ fn a_daemon_that_is_not_up_ends_with_its_command_and_by_a_signal() {
 }
 
 #[test]
+fn an_import_whose_daemon_is_told_to_end_while_it_mounts_has_failed() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    for number in 0..80 {
+        session.ok(&["zfs", "create", &format!("tank/{number}")]);
+    }
+    session.export("tank");
+    let (images, mounts) = (session.images(), session.mounts());
+    let line = [
+        "zpool",
+        "import",
+        "-d",
+        path(&images),
+        "-R",
+        path(&mounts),
+        "tank",
+    ];
+    let mut command = session.command(&line);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let begin = Instant::now();
+    let root = session.mount("tank").display().to_string();
+    let is_mounted = || {
+        let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        table.lines().any(|line| line.contains(&root))
+    };
+    while !is_mounted() && begin.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal("-TERM", &daemon_of(&session, "tank"));
+    let output = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains("told to end"), "{told}");
+    while is_mounted() {
+        assert!(begin.elapsed() < LONG, "mounts are left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    session.import("tank", &[]);
+    session.export_clean("tank");
+}
+
+#[test]
 fn what_fails_after_mounting_is_told_and_leaves_no_dead_mounts() {
     let Some(mut session) = Session::new() else {
         return;
