@@ -92,6 +92,7 @@ fn assert_suspended(session: &Session, pool: &str) {
     assert_eq!(health, "SUSPENDED\n");
     for arguments in [
         &["zpool", "export", pool][..],
+        &["zpool", "destroy", pool],
         &["zpool", "sync", pool],
         &["zpool", "scrub", pool],
         &["zfs", "unmount", pool],
