@@ -491,6 +491,15 @@ pub enum VdevShape {
     Mirror(Vec<PathBuf>),
     /// Stripes with so many rows of parity.
     RaidZ(u64, Vec<PathBuf>),
+    /// Stripes of a fixed width, spread over all devices.
+    Draid {
+        /// Columns of parity in a stripe.
+        parity: u64,
+        /// Columns of data.
+        data: u64,
+        /// The devices.
+        paths: Vec<PathBuf>,
+    },
 }
 
 impl VdevSpec {
@@ -499,7 +508,9 @@ impl VdevSpec {
     pub fn leaves(&self) -> &[PathBuf] {
         match &self.shape {
             VdevShape::Leaf(path) => std::slice::from_ref(path),
-            VdevShape::Mirror(paths) | VdevShape::RaidZ(_, paths) => paths,
+            VdevShape::Mirror(paths)
+            | VdevShape::RaidZ(_, paths)
+            | VdevShape::Draid { paths, .. } => paths,
         }
     }
 }

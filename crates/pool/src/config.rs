@@ -116,6 +116,11 @@ impl VdevConfig {
         )
     }
 
+    /// Whether it is a dRAID.
+    pub(crate) fn is_draid(&self) -> bool {
+        self.kind() == vdev_types::DRAID
+    }
+
     /// Whether it takes up an id and nothing else.
     #[must_use]
     pub fn is_hole(&self) -> bool {

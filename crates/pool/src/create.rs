@@ -309,6 +309,12 @@ impl Settled {
                 reason: "special and dedup vdevs need feature@allocation_classes".to_owned(),
             });
         }
+        let is_draid = options.all_vdevs().any(|(_, vdev)| vdev.is_draid());
+        if is_draid && !settled.has(&features::DRAID) {
+            return Err(PoolError::Invalid {
+                reason: "dRAID vdevs need feature@draid".to_owned(),
+            });
+        }
         options.rng.fill(&mut settled.salt);
         Ok(settled)
     }

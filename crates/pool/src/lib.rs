@@ -71,6 +71,6 @@ pub use vdev::clear_labels;
 pub use vdevs::caches::{CacheStatus, clear_cache_labels, labelled_beside_vdevs};
 pub use vdevs::devices::Between;
 pub use vdevs::disks::{AttachOptions, is_in_use};
-pub use vdevs::new::{NewDevice, NewVdev};
+pub use vdevs::new::{DraidWidth, NewDevice, NewVdev};
 pub use vdevs::regroup::OutOfUse;
 pub use vdevs::spares::SpareStatus;

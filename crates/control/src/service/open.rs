@@ -16,8 +16,8 @@ use dsl::property::dataset::KEYLOCATION;
 use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, MULTIHOST, VERSION};
 use dsl::{NewEncryption, PropertyValue};
 use pool::{
-    CreateOptions, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool, PoolError,
-    Rewind, Selection, VdevRole,
+    CreateOptions, DraidWidth, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool,
+    PoolError, Rewind, Selection, VdevRole,
 };
 
 use format::features::{ENCRYPTION, Feature};
@@ -181,6 +181,17 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
             VdevShape::Mirror(paths) => NewVdev::Mirror(paths.iter().map(device).collect()),
             VdevShape::RaidZ(parity, paths) => {
                 NewVdev::RaidZ(*parity, paths.iter().map(device).collect())
+            }
+            VdevShape::Draid {
+                parity,
+                data,
+                paths,
+            } => {
+                let width = DraidWidth {
+                    parity: *parity,
+                    data: usize::try_from(*data).unwrap_or(usize::MAX),
+                };
+                NewVdev::Draid(width, paths.iter().map(device).collect())
             }
         };
         (role, vdev)

@@ -90,15 +90,65 @@ fn vdev_grammar() {
         Err("invalid vdev specification: mirror requires at least 2 devices".into())
     );
     assert!(
-        vdevs("draid2 /d/a /d/b /d/c")
-            .unwrap_err()
-            .contains("'draid2' vdevs cannot be made")
-    );
-    assert!(
         vdevs("/d/a /d/a")
             .unwrap_err()
             .contains("refer to the same device")
     );
+}
+
+#[test]
+fn stripes_of_a_fixed_width() {
+    let draid = |parity, data, count| {
+        let paths = (0..count).map(|n| format!("/d/{n}").into()).collect();
+        Ok(vec![VdevSpec {
+            class: VdevClass::Normal,
+            shape: VdevShape::Draid {
+                parity,
+                data,
+                paths,
+            },
+        }])
+    };
+    let of = |word: &str, count: usize| {
+        let devices: Vec<String> = (0..count).map(|n| format!("/d/{n}")).collect();
+        vdevs(&format!("{word} {}", devices.join(" ")))
+    };
+    assert_eq!(of("draid", 5), draid(1, 4, 5));
+    assert_eq!(of("draid2", 14), draid(2, 8, 14));
+    assert_eq!(of("draid3:4d:9c:0s", 9), draid(3, 4, 9));
+    assert_eq!(of("draid1:9c:2d", 9), draid(1, 2, 9));
+    for (word, count, told) in [
+        (
+            "draid4",
+            9,
+            "invalid dRAID parity level 4; must be between 1 and 3",
+        ),
+        (
+            "draid2:4d:9c",
+            8,
+            "invalid number of dRAID children; 9 required but 8 provided",
+        ),
+        (
+            "draid2:7d",
+            8,
+            "is too high, at most 6 disks are available for data",
+        ),
+        ("draid2:0d", 8, "invalid dRAID configuration '0d'"),
+        ("draid2:4x", 8, "invalid dRAID configuration '4x'"),
+        ("draid2:", 8, "invalid dRAID configuration ''"),
+        (
+            "draid2:4d:1s",
+            8,
+            "distributed spares cannot be made by this version",
+        ),
+        ("draid2", 2, "draid2 requires at least 3 devices"),
+        ("/d/x log draid", 3, "unsupported 'log' device: draid"),
+    ] {
+        let found = of(word, count).unwrap_err();
+        assert!(found.contains(told), "{word}: {found}");
+    }
+    // A name that only begins so.
+    assert!(of("draidx", 1).is_ok());
 }
 
 #[test]

@@ -14,8 +14,9 @@ use crate::output::{Stop, usage};
 /// Disks that are sold as of one size differ by no more.
 const SIZE_DIFFERENCE_MAX: u64 = 16 << 20;
 
-/// The vdev grammar: single files and disks, `mirror A B …` and `raidz2 A B C …`, for data; after `log`,
-/// `special` or `dedup` for that, after `spare` devices that wait for the place of others.
+/// The vdev grammar: single files and disks, `mirror A B …`, `raidz2 A B C …` and `draid2:4d A B …`, for data; after
+/// `log`, `special` or `dedup` for that, after `cache` devices for copies, after `spare` devices that wait for the
+/// place of others.
 pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let invalid = |reason: &str| {
         Failure::new(
@@ -38,8 +39,12 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
                  group: Option<Group>,
                  found: &mut Vec<VdevSpec>| {
         if let Some(group) = group {
-            if class == VdevClass::Log && group.parity.is_some() {
-                return Err(invalid("unsupported 'log' device: raidz"));
+            if class == VdevClass::Log && group.kind != GroupKind::Mirror {
+                let kind = match group.kind {
+                    GroupKind::Mirror | GroupKind::RaidZ(_) => "raidz",
+                    GroupKind::Draid(_) => "draid",
+                };
+                return Err(invalid(&format!("unsupported 'log' device: {kind}")));
             }
             if let VdevClass::Spare | VdevClass::Cache = class {
                 let word = opened.map_or("", String::as_str);
@@ -53,7 +58,7 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         Ok(())
     };
     for word in words {
-        if let Some(next) = Group::named(word) {
+        if let Some(next) = Group::named(word).map_err(|reason| invalid(&reason))? {
             close((class, opened), group.take(), &mut found)?;
             group = Some(next);
         } else if let Some(next) = class_word(word) {
@@ -64,8 +69,6 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
                 return Err(invalid(&format!("'{word}' can be specified only once")));
             }
             (class, opened) = (next, Some(word));
-        } else if let Some(reason) = not_yet(word) {
-            return Err(invalid(&reason));
         } else {
             let path = device_path(word);
             match &mut group {
@@ -79,59 +82,167 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     }
     close((class, opened), group.take(), &mut found)?;
     filled(opened, class, &found)?;
+    check_distinct(&found).map_err(|reason| invalid(&reason))?;
+    Ok(found)
+}
+
+/// Refuses a device that is there twice.
+fn check_distinct(found: &[VdevSpec]) -> Result<(), String> {
     let mut all: Vec<&PathBuf> = found.iter().flat_map(VdevSpec::leaves).collect();
     all.sort();
-    if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
+    let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
+    twice.map_or(Ok(()), |pair| {
         let path = pair[0].display();
-        return Err(invalid(&format!(
+        Err(format!(
             "one or more vdevs refer to the same device ({path})"
-        )));
-    }
-    Ok(found)
+        ))
+    })
+}
+
+/// How devices make up a vdev together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GroupKind {
+    Mirror,
+    RaidZ(u64),
+    Draid(DraidWords),
+}
+
+/// What was said of a dRAID.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DraidWords {
+    parity: u64,
+    data: Option<u64>,
+    children: Option<u64>,
 }
 
 /// Devices that make up a vdev together.
 struct Group {
-    /// Rows of parity; none for copies.
-    parity: Option<u64>,
+    kind: GroupKind,
     paths: Vec<PathBuf>,
 }
 
+/// There are no wider vdevs.
+const DEVICES_MAX: usize = 255;
+const PARITY_MAX: u64 = 3;
+
 impl Group {
-    /// What begins with this word.
-    fn named(word: &str) -> Option<Self> {
-        let parity = match word {
-            "mirror" => None,
-            "raidz" | "raidz1" => Some(1),
-            "raidz2" => Some(2),
-            "raidz3" => Some(3),
-            _ => return None,
+    /// What begins with this word, if a group does.
+    fn named(word: &str) -> Result<Option<Self>, String> {
+        let kind = match word {
+            "mirror" => GroupKind::Mirror,
+            "raidz" | "raidz1" => GroupKind::RaidZ(1),
+            "raidz2" => GroupKind::RaidZ(2),
+            "raidz3" => GroupKind::RaidZ(3),
+            _ => match DraidWords::parse(word) {
+                Some(words) => GroupKind::Draid(words?),
+                None => return Ok(None),
+            },
         };
-        Some(Self {
-            parity,
+        Ok(Some(Self {
+            kind,
             paths: Vec::new(),
-        })
+        }))
     }
 
     /// The vdev, if it has as many devices as it needs.
     fn shape(self) -> Result<VdevShape, String> {
-        const RAIDZ_DEVICES_MAX: usize = 255;
-        let Some(parity) = self.parity else {
-            return match self.paths.len() {
-                0 | 1 => Err("mirror requires at least 2 devices".to_owned()),
-                _ => Ok(VdevShape::Mirror(self.paths)),
-            };
-        };
-        if self.paths.len() as u64 <= parity {
-            let least = parity + 1;
-            return Err(format!("raidz{parity} requires at least {least} devices"));
+        match self.kind {
+            GroupKind::Mirror if self.paths.len() < 2 => {
+                Err("mirror requires at least 2 devices".to_owned())
+            }
+            GroupKind::Mirror => Ok(VdevShape::Mirror(self.paths)),
+            GroupKind::RaidZ(parity) => {
+                check_count(&format!("raidz{parity}"), parity + 1, self.paths.len())?;
+                Ok(VdevShape::RaidZ(parity, self.paths))
+            }
+            GroupKind::Draid(words) => words.shape(self.paths),
         }
-        if self.paths.len() > RAIDZ_DEVICES_MAX {
+    }
+}
+
+fn check_count(name: &str, least: u64, count: usize) -> Result<(), String> {
+    if (count as u64) < least {
+        return Err(format!("{name} requires at least {least} devices"));
+    }
+    if count > DEVICES_MAX {
+        return Err(format!(
+            "{name} supports no more than {DEVICES_MAX} devices"
+        ));
+    }
+    Ok(())
+}
+
+impl DraidWords {
+    /// `draid[PARITY][:DATAd][:CHILDRENc][:SPARESs]`, in any order; none if it is another word.
+    fn parse(word: &str) -> Option<Result<Self, String>> {
+        let mut parts = word.strip_prefix("draid")?.split(':');
+        let parity = match parts.next()? {
+            "" => 1,
+            digits => match digits.parse() {
+                Ok(parity) => parity,
+                // A file or disk of such a name.
+                Err(_) => return None,
+            },
+        };
+        Some(Self::parse_rest(parity, parts))
+    }
+
+    fn parse_rest<'a>(parity: u64, parts: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        if !(1..=PARITY_MAX).contains(&parity) {
             return Err(format!(
-                "raidz{parity} supports no more than {RAIDZ_DEVICES_MAX} devices"
+                "invalid dRAID parity level {parity}; must be between 1 and {PARITY_MAX}"
             ));
         }
-        Ok(VdevShape::RaidZ(parity, self.paths))
+        let mut found = Self {
+            parity,
+            data: None,
+            children: None,
+        };
+        for part in parts {
+            let split = part
+                .char_indices()
+                .next_back()
+                .map(|(at, _)| part.split_at(at));
+            let number = split.and_then(|(number, unit)| Some((number.parse::<u64>().ok()?, unit)));
+            match number {
+                Some((data, "d")) if data > 0 => found.data = Some(data),
+                Some((children, "c")) => found.children = Some(children),
+                Some((0, "s")) => {}
+                Some((_, "s")) => {
+                    return Err(
+                        "distributed spares cannot be made by this version; leave out ':Ns'"
+                            .to_owned(),
+                    );
+                }
+                Some(_) | None => return Err(format!("invalid dRAID configuration '{part}'")),
+            }
+        }
+        Ok(found)
+    }
+
+    fn shape(self, paths: Vec<PathBuf>) -> Result<VdevShape, String> {
+        /// Columns of data where nobody says, if there are as many devices.
+        const DATA_DEFAULT: u64 = 8;
+        let (parity, count) = (self.parity, paths.len() as u64);
+        check_count(&format!("draid{parity}"), parity + 1, paths.len())?;
+        if let Some(children) = self.children.filter(|children| *children != count) {
+            return Err(format!(
+                "invalid number of dRAID children; {children} required but {count} provided"
+            ));
+        }
+        let most = count - parity;
+        let data = self.data.unwrap_or_else(|| most.min(DATA_DEFAULT));
+        if data > most {
+            return Err(format!(
+                "requested number of dRAID data disks per group {data} is too high, at most {most} disks are \
+                 available for data"
+            ));
+        }
+        Ok(VdevShape::Draid {
+            parity,
+            data,
+            paths,
+        })
     }
 }
 
@@ -145,20 +256,6 @@ fn class_word(word: &str) -> Option<VdevClass> {
         "cache" => Some(VdevClass::Cache),
         _ => None,
     }
-}
-
-/// Kinds of vdev that are read but not yet made.
-fn not_yet(word: &str) -> Option<String> {
-    let kind = word.split(':').next().unwrap_or(word);
-    let numbered = |name: &str| {
-        kind.strip_prefix(name)
-            .is_some_and(|rest| matches!(rest, "" | "1" | "2" | "3"))
-    };
-    numbered("draid").then(|| {
-        format!(
-            "'{word}' vdevs cannot be made by this version; use files, disks, 'mirror' or 'raidz'"
-        )
-    })
 }
 
 /// A bare word is a disk in /dev, unless a file of that name is here.
@@ -207,6 +304,7 @@ pub(super) fn check_sizes(vdevs: &[VdevSpec]) -> Result<(), Failure> {
             VdevShape::Leaf(_) => continue,
             VdevShape::Mirror(_) => "mirror",
             VdevShape::RaidZ(..) => "raidz",
+            VdevShape::Draid { .. } => "draid",
         };
         // Those that are not there yet are all made of one size.
         let sizes = vdev.leaves().iter().filter_map(|path| size_of(path).ok());
@@ -299,6 +397,14 @@ pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
                 VdevShape::Mirror(paths) => out += &group_of("mirror", paths),
                 VdevShape::RaidZ(parity, paths) => {
                     out += &group_of(&format!("raidz{parity}"), paths);
+                }
+                VdevShape::Draid {
+                    parity,
+                    data,
+                    paths,
+                } => {
+                    let name = format!("draid{parity}:{data}d:{}c:0s", paths.len());
+                    out += &group_of(&name, paths);
                 }
             }
         }

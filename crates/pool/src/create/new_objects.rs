@@ -55,9 +55,11 @@ impl NewPool<'_> {
 
     /// Makes everything else, and notes in `root` the objects of each vdev.
     pub(crate) fn fill(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
-        let classed = roles.iter().filter(|role| role.has_feature()).count();
+        let classed = roles.iter().filter(|role| role.has_feature()).count() as u64;
+        let tops = root.children.iter();
+        let draids = tops.filter(|top| top.is_draid()).count() as u64;
         if self.version >= VERSION_FEATURES {
-            self.feature_tables(pool, classed as u64)?;
+            self.feature_tables(pool, (classed, draids))?;
         }
         let history = self.history()?;
         pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
@@ -97,7 +99,7 @@ impl NewPool<'_> {
         Ok(Zap::create(self.objects, self.tx, &shape)?)
     }
 
-    fn feature_tables(&self, pool: &Zap, classed: u64) -> Result<()> {
+    fn feature_tables(&self, pool: &Zap, (classed, draids): (u64, u64)) -> Result<()> {
         let for_read = self.metadata_zap()?;
         let for_write = self.metadata_zap()?;
         let descriptions = self.metadata_zap()?;
@@ -132,6 +134,8 @@ impl NewPool<'_> {
             };
             let count = if feature.guid == features::ALLOCATION_CLASSES.guid {
                 classed
+            } else if feature.guid == features::DRAID.guid {
+                draids
             } else {
                 self.first_count(feature, dated)
             };

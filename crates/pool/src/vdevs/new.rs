@@ -9,7 +9,7 @@ use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::NvList;
 use format::config::{keys, vdev_types};
 use format::label::{self, PoolState};
-use layout::{Kind, Layout, RaidZ};
+use layout::{Draid, Kind, Layout, RaidZ};
 use space::VdevGeometry;
 
 use crate::config::VdevConfig;
@@ -36,6 +36,17 @@ pub enum NewVdev {
     Mirror(Vec<NewDevice>),
     /// Devices that share blocks, with so many rows of parity: 1 to 3.
     RaidZ(u64, Vec<NewDevice>),
+    /// Devices over which stripes are spread.
+    Draid(DraidWidth, Vec<NewDevice>),
+}
+
+/// The stripes of a dRAID vdev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DraidWidth {
+    /// Columns of parity: 1 to 3.
+    pub parity: u64,
+    /// Columns of data.
+    pub data: usize,
 }
 
 impl NewVdev {
@@ -43,7 +54,15 @@ impl NewVdev {
     pub(crate) const fn has_parity(&self) -> bool {
         match self {
             Self::Single(_) | Self::Mirror(_) => false,
-            Self::RaidZ(..) => true,
+            Self::RaidZ(..) | Self::Draid(..) => true,
+        }
+    }
+
+    /// Whether a feature counts it.
+    pub(crate) const fn is_draid(&self) -> bool {
+        match self {
+            Self::Single(_) | Self::Mirror(_) | Self::RaidZ(..) => false,
+            Self::Draid(..) => true,
         }
     }
 }
@@ -122,6 +141,7 @@ pub(crate) fn prepare_top(
         NewVdev::Single(device) => (Kind::Single, std::slice::from_ref(device)),
         NewVdev::Mirror(members) => (mirror_of(members.len())?, members.as_slice()),
         NewVdev::RaidZ(parity, members) => (raidz_of(*parity, members.len())?, members.as_slice()),
+        NewVdev::Draid(width, members) => (draid_of(*width, members.len())?, members.as_slice()),
     };
     let mut leaves = Vec::new();
     let (mut smallest, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
@@ -200,6 +220,17 @@ fn raidz_of(parity: u64, members: usize) -> Result<Kind> {
         } else {
             format!("raidz{parity} supports no more than 255 devices")
         })
+    })
+}
+
+/// Without room for spares: nothing here would use it.
+fn draid_of(width: DraidWidth, members: usize) -> Result<Kind> {
+    let draid = Draid::new(width.parity, width.data, members, 0).map(Kind::Draid);
+    draid.ok_or_else(|| {
+        let DraidWidth { parity, data } = width;
+        invalid(format!(
+            "draid{parity}:{data}d cannot be made of {members} devices"
+        ))
     })
 }
 

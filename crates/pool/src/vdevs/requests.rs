@@ -42,7 +42,9 @@ impl Pool {
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
         let classed = new.iter().any(|(role, _)| role.has_feature());
-        if classed && !self.features().is_enabled(&features::ALLOCATION_CLASSES) {
+        let is_draid = new.iter().any(|(_, vdev)| vdev.is_draid());
+        let lacks = |feature| !self.features().is_enabled(feature);
+        if classed && lacks(&features::ALLOCATION_CLASSES) || is_draid && lacks(&features::DRAID) {
             return Err(PoolError::Invalid {
                 reason: "pool must be upgraded to add these vdevs".to_owned(),
             });

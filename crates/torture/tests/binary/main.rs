@@ -12,6 +12,7 @@ mod delegation;
 mod details;
 mod differences;
 mod disks;
+mod draids;
 mod encryption;
 mod events;
 mod exchange;

@@ -195,6 +195,14 @@ impl Service {
                 VdevShape::Leaf(_) => ("file".to_owned(), 0),
                 VdevShape::Mirror(paths) => ("mirror".to_owned(), paths.len()),
                 VdevShape::RaidZ(parity, paths) => (format!("raidz{parity}"), paths.len()),
+                VdevShape::Draid {
+                    parity,
+                    data,
+                    paths,
+                } => {
+                    let count = paths.len();
+                    (format!("draid{parity}:{data}d:{count}c:0s"), count)
+                }
             };
             let text = match (there, new) {
                 (0, 0) => continue,

@@ -1,0 +1,126 @@
+//! dRAID vdevs, as a user makes them.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::path::PathBuf;
+
+fn images(session: &Session, count: usize, mebibytes: u64) -> Vec<PathBuf> {
+    let image = |number: usize| {
+        let image = session.images().join(format!("{number}.img"));
+        let file = fs::File::create(&image).expect("an image");
+        file.set_len(mebibytes << 20).expect("its size");
+        image
+    };
+    (0..count).map(image).collect()
+}
+
+fn create(session: &mut Session, word: &str, devices: &[PathBuf]) {
+    let mut vdevs = vec![word];
+    vdevs.extend(devices.iter().map(|device| path(device)));
+    session.create_of("tank", &vdevs, &["-O", "recordsize=32k"]);
+}
+
+const FILES: usize = 12;
+
+fn fill(session: &Session, from: usize) {
+    for number in from..from + FILES {
+        let bytes = super::receiving::noise(700_000 + number as u64 * 1111);
+        let name = session.mount("tank").join(number.to_string());
+        fs::write(name, bytes).expect("written");
+    }
+}
+
+fn contents(session: &Session, count: usize) -> Vec<Vec<u8>> {
+    let read = |number: usize| fs::read(session.mount("tank").join(number.to_string()));
+    (0..count)
+        .map(|number| read(number).expect("read"))
+        .collect()
+}
+
+/// Fails as many devices as there is parity, in turns; the data are there, and come back to the devices.
+fn without_some(session: &mut Session, devices: &[PathBuf], parity: usize, written: &[Vec<u8>]) {
+    let away = session.images().with_file_name("away");
+    fs::create_dir(&away).expect("made");
+    let hidden = |device: &PathBuf| away.join(device.file_name().expect("a name"));
+    for first in 0..devices.len() {
+        let gone: Vec<&PathBuf> = devices.iter().cycle().skip(first).take(parity).collect();
+        session.export("tank");
+        for device in &gone {
+            fs::rename(device, hidden(device)).expect("renamed");
+        }
+        session.import("tank", &[]);
+        let status = session.ok(&["zpool", "status", "tank"]);
+        assert!(status.contains("state: DEGRADED"), "{status}");
+        assert!(
+            contents(session, written.len()) == written,
+            "without {gone:?}"
+        );
+        session.export("tank");
+        for device in &gone {
+            fs::rename(hidden(device), device).expect("renamed");
+        }
+        session.import("tank", &[]);
+        session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    }
+}
+
+fn history_of(word: &str, kind: &str, count: usize, parity: usize) {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let devices = images(&session, count, 192);
+    create(&mut session, word, &devices);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains(kind), "{status}");
+    fill(&session, 0);
+    let mut written = contents(&session, FILES);
+    without_some(&mut session, &devices, parity, &written);
+    // One is replaced for good.
+    let new = session.images().join("new.img");
+    let file = fs::File::create(&new).expect("an image");
+    file.set_len(192 << 20).expect("its size");
+    session.ok(&["zpool", "replace", "tank", path(&devices[1]), path(&new)]);
+    fill(&session, FILES);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    written = contents(&session, 2 * FILES);
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains("with 0 errors"), "{status}");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    assert!(contents(&session, 2 * FILES) == written);
+    let feature = ["zpool", "get", "-Ho", "value", "feature@draid", "tank"];
+    assert_eq!(session.ok(&feature), "active\n");
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_draid_of_single_parity_is_made_used_and_repaired() {
+    history_of("draid", "draid1:4d:5c:0s-0", 5, 1);
+}
+
+#[test]
+fn a_draid_of_double_parity_is_made_used_and_repaired() {
+    history_of("draid2:3d:7c", "draid2:3d:7c:0s-0", 7, 2);
+}
+
+#[test]
+fn a_draid_is_added_to_a_pool() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let devices = images(&session, 8, 160);
+    create(&mut session, "draid1:2d", &devices[..4]);
+    fill(&session, 0);
+    let mut line = vec!["zpool", "add", "tank", "draid1:2d"];
+    line.extend(devices[4..].iter().map(|device| path(device)));
+    session.ok(&line);
+    fill(&session, FILES);
+    let written = contents(&session, 2 * FILES);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains("draid1:2d:4c:0s-1"), "{status}");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    assert!(contents(&session, 2 * FILES) == written);
+    session.export_clean("tank");
+}
