@@ -116,6 +116,11 @@ impl VdevConfig {
         )
     }
 
+    /// Whether it is room that a dRAID has on all of its devices.
+    pub(crate) fn is_distributed_spare(&self) -> bool {
+        self.kind() == vdev_types::DISTRIBUTED_SPARE
+    }
+
     /// Whether it is a dRAID.
     pub(crate) fn is_draid(&self) -> bool {
         self.kind() == vdev_types::DRAID

@@ -317,7 +317,7 @@ fn report(
         class,
         state,
         cause,
-        absent: state == VdevState::Unavailable && vdev.path.is_some(),
+        absent: state == VdevState::Unavailable && vdev.path.is_some() && vdev.kind != "dspare",
         read_errors: vdev.errors.read,
         write_errors: vdev.errors.write,
         checksum_errors: vdev.errors.checksum,

@@ -154,7 +154,8 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
     let kind = tree.str(keys::TYPE).unwrap_or("");
     let guid = Guid(tree.u64(keys::GUID).unwrap_or(0));
     let interior = match kind {
-        vdev_types::DISK | vdev_types::FILE => {
+        // The last has no device of its own: parity stands for it.
+        vdev_types::DISK | vdev_types::FILE | vdev_types::DISTRIBUTED_SPARE => {
             let device = devices.iter().find(|found| {
                 found
                     .config()

@@ -268,7 +268,8 @@ fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
     if depth > DEPTH_MAX {
         return None;
     }
-    if matches!(config.kind(), vdev_types::DISK | vdev_types::FILE) {
+    // A distributed spare has no device of its own, and is as one that is away: parity stands for it.
+    if config.is_leaf() {
         return Some(Node::Leaf(open_leaf(config, site)));
     }
     let kind = InteriorKind::of(&config.list, config.children.len())?;

@@ -67,14 +67,9 @@ pub(super) fn write_label(
     Ok(leaf.initialise_labels(&list, &blank)?)
 }
 
-/// Whether a spare is room that a dRAID has on all of its devices.
-fn is_distributed(spare: &VdevConfig) -> bool {
-    spare.kind() == vdev_types::DISTRIBUTED_SPARE
-}
-
 /// Whether the device of a spare, or for a cache, is where the list says.
 pub(crate) fn is_there(spare: &VdevConfig) -> bool {
-    if is_distributed(spare) {
+    if spare.is_distributed_spare() {
         return true;
     }
     let path = PathBuf::from(spare.path().unwrap_or_default());
@@ -136,7 +131,7 @@ impl Pool {
         let _one = writer.vdev_changes.alone();
         let spare = self.services.spares.find(guid);
         let spare = spare.ok_or(PoolError::NoSuchVdev { guid })?;
-        if is_distributed(&spare) {
+        if spare.is_distributed_spare() {
             return Err(PoolError::refused("a distributed spare cannot be removed"));
         }
         if self.config().root.find(guid).is_some() {
@@ -216,7 +211,7 @@ impl Pool {
         for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
             for spare in self.services.spares.list() {
                 let path = PathBuf::from(spare.path().unwrap_or_default());
-                let is_device = !is_distributed(&spare);
+                let is_device = !spare.is_distributed_spare();
                 if self.waiting_spare(&path).is_none() || !is_device || !is_there(&spare) {
                     continue;
                 }

@@ -33,3 +33,26 @@ fn blocks_of_a_mirror_are_not_taken_for_blocks_of_a_raidz_inside_it() {
     assert_eq!(refused(node("mirror", 2, with_raidz.clone())), ["mirror"]);
     assert_eq!(refused(node("raidz", 2, with_raidz)), ["raidz"]);
 }
+
+#[test]
+fn a_distributed_spare_in_use_is_as_a_device_that_is_away() {
+    let mut top = node("draid", 2, files(10));
+    top.list
+        .set(keys::DRAID_DATA_COUNT, 1_u64)
+        .set(keys::DRAID_SPARE_COUNT, 1_u64)
+        .set(keys::DRAID_GROUP_COUNT, 1_u64);
+    let room = node("dspare", 20, Vec::new());
+    let failed = std::mem::take(&mut top.children[1]);
+    top.children[1] = node("spare", 21, vec![failed, room]);
+    let root = node("root", 1, vec![top.clone()]);
+    let tree = open_tree(&root, &Devices::default());
+    assert!(tree.unsupported.is_empty(), "{:?}", tree.unsupported);
+    let opened = tree.vdevs.top(VdevId(0)).unwrap();
+    let room = opened.leaves().iter().find(|leaf| leaf.guid() == Guid(20));
+    assert_eq!(room.unwrap().condition().state, VdevState::CantOpen);
+    assert!(
+        root.leaves()
+            .into_iter()
+            .any(|leaf| leaf.is_distributed_spare())
+    );
+}
