@@ -12,6 +12,7 @@ use vdev::IoClass;
 
 use super::control::{LogPlace, Scrub};
 use super::course::{Leg, Target};
+use super::walk::may_be_rewritten;
 use super::work::{count, root_of};
 use crate::pool::Pool;
 
@@ -75,15 +76,14 @@ fn look(
     let mut request = ReadRequest::new(Bookmark::root(set))
         .in_class(IoClass::Scan)
         .speculative();
-    let is_settled = root.physical_birth() <= hold.txg();
-    if !is_settled {
-        // A sync may be rewriting it.
+    let may_be_rewritten = may_be_rewritten(&root, hold.txg());
+    if may_be_rewritten {
         request = request.unpromised();
     }
     let root = match pool.pipeline.read(&root, &request) {
         Ok(root) => root,
         // A root that cannot be read is the walk's to tell.
-        Err(_) if is_settled => return None,
+        Err(_) if !may_be_rewritten => return None,
         Err(_) => return Some(Err(Rewritten)),
     };
     let header = dmu::raw::root(&root).ok()?.log_header;

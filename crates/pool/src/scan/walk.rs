@@ -20,6 +20,9 @@ const ACCOUNTING: u64 = u64::MAX;
 /// The accounting objects' numbers in places, in the order of the walk.
 const FIRST_ACCOUNTING: u64 = u64::MAX - 2;
 
+/// Txgs after the last one on disk that can be open, closing or on their way to disk.
+const TXGS_UNDER_WAY: u64 = 3;
+
 /// A place in the walk of one object set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Place {
@@ -150,6 +153,14 @@ pub(crate) struct Walk<'a> {
 enum Step {
     On,
     Enough,
+}
+
+/// Whether a sync may be writing a block again where it is, and who cannot read it is to try once more: it came after
+/// the state that is held, with a txg that can be under way. A pointer with a txg that is still to come is wrong, and
+/// stays so.
+pub(super) fn may_be_rewritten(block: &BlockPointer, held: Txg) -> bool {
+    let birth = block.physical_birth();
+    birth > held && birth.0 <= held.0.saturating_add(TXGS_UNDER_WAY)
 }
 
 /// The tree of one dnode.
@@ -352,15 +363,15 @@ impl Walk<'_> {
             .in_class(IoClass::Scan)
             .for_structure()
             .speculative();
-        let is_settled = block.physical_birth() <= self.settled;
-        if !is_settled {
+        let may_be_rewritten = may_be_rewritten(block, self.settled);
+        if may_be_rewritten {
             request = request.unpromised();
         }
         let data = self.pipeline.read(block, &request);
-        if data.is_err() && is_settled {
+        if data.is_err() && !may_be_rewritten {
             self.not_seen(block);
         }
-        self.met_rewriting |= data.is_err() && !is_settled;
+        self.met_rewriting |= data.is_err() && may_be_rewritten;
         data.ok()
     }
 
@@ -511,3 +522,6 @@ fn shift_of(dnode: &DnodePhys) -> u32 {
     let shift = u32::from(dnode.indirect_shift).saturating_sub(block_pointer::SIZE_SHIFT);
     shift.min(SHIFT_MAX)
 }
+
+#[cfg(test)]
+mod tests;
