@@ -148,10 +148,10 @@ fn names_and_values_are_checked_before_anyone_is_asked() {
          name",
     );
     refused(
-        &sandbox.run("zpool create tank draid a b c"),
+        &sandbox.run("zpool create tank draid:1s a b c"),
         1,
-        "invalid vdev specification: 'draid' vdevs cannot be made by this version; use files, \
-         disks, 'mirror' or 'raidz'",
+        "invalid vdev specification: distributed spares cannot be made by this version; leave out \
+         ':Ns'",
     );
 }
 
