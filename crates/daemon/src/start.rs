@@ -143,6 +143,7 @@ fn set_tunables(text: &str) -> Result<(), String> {
     all.extend(replication::TUNABLES);
     if text.parse::<u64>().is_err() {
         all.extend(pool::tunables::FAULTS);
+        all.extend(replication::RESTS);
     }
     base::tunable::set_all(&all, text)
 }

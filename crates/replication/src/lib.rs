@@ -14,4 +14,4 @@ mod tunables;
 
 pub use blocks::FindError;
 pub use redaction::{Taker, redact};
-pub use tunables::TUNABLES;
+pub use tunables::{RESTS, TUNABLES};

@@ -7,6 +7,7 @@ mod blocks_of;
 mod cursor;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{ObjectId, Txg};
 use dmu::Zap;
@@ -19,7 +20,7 @@ use pool::Pool;
 pub(crate) use cursor::Cursor;
 
 use crate::blocks::{Blocks, FindError};
-use crate::tunables::REDACTION_BATCH;
+use crate::tunables::{REDACTION_BATCH, REDACTION_REST_MS};
 use blocks_of::{Ranges, changed, intersection};
 
 type Result<T, E = FindError> = std::result::Result<T, E>;
@@ -240,6 +241,7 @@ impl<E: From<FindError>> Redactor<'_, E> {
                 (last.object, last.end().saturating_sub(1))
             });
             self.taker.take(batch, reached)?;
+            base::thread::sleep(Duration::from_millis(REDACTION_REST_MS.get()));
         }
         self.found.push(range);
         Ok(())

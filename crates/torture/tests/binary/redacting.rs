@@ -9,20 +9,22 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// So many ranges the lists here have, each of which costs a txg.
-const RANGES: u64 = 500;
+/// So many ranges the lists here have, each of which costs a txg, and a rest after it.
+const RANGES: u64 = 250;
+/// Long enough for some commands on a busy machine.
+const REST_MS: u64 = 40;
+/// As long as that such a list never ends by itself.
+const LONG_REST_MS: u64 = 1000;
 const LINE: [&str; 5] = ["zfs", "redact", "one/a@1", "book", "one/x@r"];
 
-/// As many as that are not all found while a busy machine starts a command or two.
-const RANGES_MANY: u64 = 6000;
-
-/// A pool where lists of so many ranges take long.
-fn slow_lists(ranges: u64) -> Option<Session> {
+/// A pool where lists take long.
+fn slow_lists(rest_ms: u64) -> Option<Session> {
     let mut session = Session::new()?;
-    session.limit("replication.redaction_batch=1");
+    let rest = format!("replication.redaction_rest_ms={rest_ms}");
+    session.limit(&format!("replication.redaction_batch=1,{rest}"));
     session.create("one", 192, &["-O", "atime=off"]);
     session.ok(&["zfs", "create", "-o", "recordsize=4k", "one/a"]);
-    let bytes = super::receiving::noise(ranges * 2 * 4096);
+    let bytes = super::receiving::noise(RANGES * 2 * 4096);
     fs::write(session.mount("one/a").join("file"), bytes).expect("written");
     session.ok(&["zfs", "snapshot", "one/a@1"]);
     session.ok(&["zfs", "clone", "one/a@1", "one/x"]);
@@ -30,7 +32,7 @@ fn slow_lists(ranges: u64) -> Option<Session> {
         .write(true)
         .open(session.mount("one/x").join("file"));
     let file = file.expect("it is there");
-    for block in 0..ranges {
+    for block in 0..RANGES {
         file.write_all_at(b"x", block * 8192).expect("written");
     }
     session.ok(&["zfs", "snapshot", "one/x@r"]);
@@ -84,7 +86,7 @@ fn sent(session: &Session, options: &str) -> Vec<u8> {
 
 #[test]
 fn other_changes_go_on_beside_a_list_that_is_made() {
-    let Some(mut session) = slow_lists(RANGES) else {
+    let Some(mut session) = slow_lists(REST_MS) else {
         return;
     };
     let first = begin(&session);
@@ -134,7 +136,7 @@ fn other_changes_go_on_beside_a_list_that_is_made() {
 
 #[test]
 fn who_stops_a_list_finds_nothing_of_it() {
-    let Some(mut session) = slow_lists(RANGES_MANY) else {
+    let Some(mut session) = slow_lists(LONG_REST_MS) else {
         return;
     };
     for stop in [Signal::INT, Signal::KILL] {
@@ -172,7 +174,7 @@ fn who_stops_a_list_finds_nothing_of_it() {
 
 #[test]
 fn a_list_whose_daemon_was_killed_is_gone_on_with() {
-    let Some(mut session) = slow_lists(RANGES) else {
+    let Some(mut session) = slow_lists(REST_MS) else {
         return;
     };
     let child = begin(&session);

@@ -89,10 +89,11 @@ fn read_bytes(pool: &Pool) -> u64 {
     only(pool).statistics.map_or(0, |found| found.read_bytes)
 }
 
-/// Reads until copies are read.
+/// Reads until there are copies of all of it, and some are read.
 fn warm(pool: &Pool, id: base::ObjectId) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while read_bytes(pool) == 0 {
+    let in_use = || only(pool).statistics.map_or(0, |found| found.in_use_bytes);
+    while read_bytes(pool) == 0 || in_use() < BLOCKS * BLOCK as u64 {
         assert!(Instant::now() < deadline, "{:?}", only(pool));
         read(pool, id);
         base::thread::sleep(Duration::from_millis(50));
