@@ -93,7 +93,7 @@ impl CacheDevice {
 
     /// Whether copies are read and written.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.is_faulted.load(Ordering::Acquire) && !self.is_leaving.load(Ordering::Acquire)
+        !self.is_faulted.load(Ordering::Acquire) && !self.is_leaving()
     }
 
     /// Whether copies are written.
@@ -113,6 +113,11 @@ impl CacheDevice {
 
     pub(crate) fn note_filled(&self, was_filled: bool) {
         self.was_filled.store(was_filled, Ordering::Relaxed);
+    }
+
+    /// Whether it is a device of the pool no more.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Acquire)
     }
 
     /// From now on nothing is read or written.

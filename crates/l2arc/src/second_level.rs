@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::clock::monotonic_ns;
+use base::clock::{monotonic_ns, real_now, since};
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::metrics::registry;
 use base::thread::{self, JoinHandle};
@@ -43,7 +43,12 @@ struct Shared {
     memory_bytes: u64,
     /// Counts the feeds: devices take turns.
     feeds: AtomicUsize,
+    /// Threads that have not ended.
+    running: AtomicUsize,
 }
+
+/// How long the end of use waits for threads, which may wait for a device.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The cache devices of a pool. Dropping it ends its threads.
 pub struct SecondLevel {
@@ -71,6 +76,7 @@ impl SecondLevel {
                 meters: Arc::default(),
                 memory_bytes,
                 feeds: AtomicUsize::new(0),
+                running: AtomicUsize::new(0),
             }),
             threads: Mutex::new(&THREADS, Vec::new()),
         }
@@ -100,11 +106,13 @@ impl SecondLevel {
         if threads.is_empty() {
             registry().add_source("l2arc", &self.shared.meters);
             let shared = Arc::clone(&self.shared);
-            threads.push(start("l2arc-feed", move || shared.feed_all())?);
+            threads.push(Shared::start(shared, "l2arc-feed", |shared| {
+                shared.feed_all()
+            })?);
         }
         let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&device));
         self.shared.devices.write().push(device);
-        match start("l2arc-rebuild", move || shared.open(&own)) {
+        match Shared::start(shared, "l2arc-rebuild", move |shared| shared.open(&own)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 self.shared.devices.write().pop();
@@ -126,8 +134,7 @@ impl SecondLevel {
             .store(!devices.is_empty(), Ordering::Release);
         drop(devices);
         device.leave();
-        // Whoever writes it has the sweep until then.
-        drop(device.sweep.lock());
+        // Whoever writes it, and may wait for it, removes what came after this.
         self.shared.index.remove_all(&device);
         Some(Arc::clone(&device.device))
     }
@@ -217,12 +224,14 @@ impl SecondLevel {
         let devices = std::mem::take(&mut *self.shared.devices.write());
         devices.iter().for_each(|device| device.leave());
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
-            // Of the last who lets go of the pool, which can be one of them.
-            if thread.thread().id() == std::thread::current().id() {
-                continue;
+        // The last who lets go of the pool can be one of them.
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
+        let own = threads.iter().filter(|thread| is_own(thread)).count();
+        // One that a device does not answer is left to it.
+        if self.shared.all_end(own) {
+            for thread in threads.into_iter().filter(|thread| !is_own(thread)) {
+                let _died_of_a_bug = thread.join();
             }
-            let _died_of_a_bug = thread.join();
         }
         devices
             .iter()
@@ -236,24 +245,49 @@ impl Drop for SecondLevel {
     }
 }
 
-fn start(
-    name: &'static str,
-    body: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, L2ArcError> {
-    let thread = thread::named(name, sys::thread::BACKGROUND);
-    thread.spawn(body).map_err(|error| L2ArcError::NoThread {
-        error: error.to_string(),
-    })
-}
-
 impl Shared {
+    fn start(
+        shared: Arc<Self>,
+        name: &'static str,
+        body: impl FnOnce(&Self) + Send + 'static,
+    ) -> Result<JoinHandle<()>, L2ArcError> {
+        shared.running.fetch_add(1, Ordering::AcqRel);
+        let own = Arc::clone(&shared);
+        let thread = thread::named(name, sys::thread::BACKGROUND).spawn(move || {
+            body(&own);
+            own.running.fetch_sub(1, Ordering::AcqRel);
+        });
+        thread.map_err(|error| {
+            shared.running.fetch_sub(1, Ordering::AcqRel);
+            L2ArcError::NoThread {
+                error: error.to_string(),
+            }
+        })
+    }
+
+    /// Whether all threads end in time but the one that asks, if it is one of them.
+    fn all_end(&self, own: usize) -> bool {
+        let begun = real_now();
+        while self.running.load(Ordering::Acquire) > own {
+            if since(begun) > PATIENCE {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// Copies that all devices may have, for what their names take of memory.
     fn copies_max(&self) -> u64 {
         self.memory_bytes / tunables::INDEX_SHARE.get() / COPY_BYTES
     }
 
     fn open(&self, device: &Arc<CacheDevice>) {
-        match rebuild(device, &self.index, self.copies_max()) {
+        let rebuilt = rebuild(device, &self.index, self.copies_max());
+        if device.is_leaving() {
+            return self.index.remove_all(device);
+        }
+        match rebuilt {
             Ok(()) => {
                 device.set_ready();
                 self.allow();
@@ -333,6 +367,10 @@ impl Shared {
             sweep.shrink_to(device, &self.index, self.copies_max());
         }
         device.note_filled(!sweep.is_first);
+        drop(sweep);
+        if device.is_leaving() {
+            self.index.remove_all(device);
+        }
         self.meters.copies.set(self.index.len().cast_signed());
     }
 }

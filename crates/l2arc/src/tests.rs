@@ -248,3 +248,60 @@ fn a_device_that_fails_is_left_alone() {
     until("the device is faulted", || read(&level, 9, 4096).is_none());
     assert!(level.statistics(DEVICE).unwrap().write_errors >= 10);
 }
+
+/// A device that takes writes and never says so.
+struct Silent(MemoryDisk, std::sync::Mutex<()>);
+
+impl BlockDevice for Silent {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), device::DeviceError> {
+        self.0.read(offset, bytes)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), device::DeviceError> {
+        drop(self.1.lock());
+        self.0.write(offset, bytes)
+    }
+    fn flush(&self) -> Result<(), device::DeviceError> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<(), device::DeviceError> {
+        self.0.discard(offset, len)
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn sector_size(&self) -> u32 {
+        self.0.sector_size()
+    }
+    fn kind(&self) -> device::DeviceKind {
+        self.0.kind()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+    fn failure(&self) -> Option<device::DeviceError> {
+        None
+    }
+    fn clear_failure(&self) {}
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_removed_and_closed_all_the_same() {
+    tunables::FEED_MS.set(1);
+    let disk = Arc::new(Silent(MemoryDisk::new(64 << 20), std::sync::Mutex::new(())));
+    let level = SecondLevel::new(MEMORY);
+    level.add(POOL, DEVICE, 12, Arc::clone(&disk) as _).unwrap();
+    write(&level, 0..10, 4096);
+    until("the last one is there", || read(&level, 9, 4096).is_some());
+    let held = disk.1.lock().unwrap();
+    level.offer(offer(20, 4096));
+    base::thread::sleep(Duration::from_millis(20));
+    let begun = Instant::now();
+    assert!(level.remove(DEVICE).is_some());
+    assert!(read(&level, 9, 4096).is_none());
+    level.close();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    drop(held);
+}
