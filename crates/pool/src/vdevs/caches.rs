@@ -21,9 +21,9 @@ use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
-use crate::import::discover;
 use crate::import::options::{ImportOptions, Rewind};
 use crate::pool::Pool;
+use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::new::{NewDevice, leaf_config, min_ashift, open_device};
 use crate::vdevs::spares::is_there;
 
@@ -75,9 +75,7 @@ impl Admission for ByProperty {
 
 /// The guid of the cache device that a device is labelled as.
 fn labelled_as_cache(path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
-    let found = discover::labelled(path, device)?;
-    let state = discover::newest(&found.labels)?.u64(keys::STATE)?;
-    (state == PoolState::Cache.number()).then_some(found.guid)
+    labelled_as(PoolState::Cache, path, device)
 }
 
 /// Gives a device the label of a cache device, and no header.
@@ -219,17 +217,7 @@ impl Pool {
             .filter(|cache| !is_there(cache))
             .map(|cache| cache.guid());
         let away: Vec<Guid> = away.collect();
-        if away.is_empty() {
-            return Ok(());
-        }
-        for found in discover::labelled_devices(paths)? {
-            if away.contains(&found.guid) {
-                let path = std::path::absolute(&found.path).unwrap_or(found.path);
-                let path = path.display().to_string();
-                self.services.caches.set_path(found.guid, &path);
-            }
-        }
-        Ok(())
+        device_lists::find_again(&self.services.caches, &away, paths)
     }
 
     fn use_cache(&self, cache: &VdevConfig, device: Arc<dyn BlockDevice>) -> Result<()> {
@@ -240,17 +228,6 @@ impl Pool {
         let ashift = ashift.unwrap_or_else(|| min_ashift(device.as_ref(), None));
         let pool = self.services.config.with(|config| config.guid());
         Ok(second_level.add(pool, cache.guid(), ashift, device)?)
-    }
-}
-
-/// What a device is labelled as that belongs to no pool's tree: a spare, or a cache device.
-#[must_use]
-pub fn labelled_beside_vdevs(path: &Path, device: &dyn BlockDevice) -> Option<PoolState> {
-    let found = discover::labelled(path, device)?;
-    let state = discover::newest(&found.labels)?.u64(keys::STATE)?;
-    match PoolState::from_number(state)? {
-        state @ (PoolState::Spare | PoolState::Cache) => Some(state),
-        PoolState::Active | PoolState::Exported | PoolState::Destroyed => None,
     }
 }
 

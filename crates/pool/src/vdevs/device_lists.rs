@@ -1,11 +1,17 @@
 //! Storing the lists of devices beside the vdevs, and reading them.
 
-use base::ObjectId;
+use std::path::{Path, PathBuf};
+
+use base::{Guid, ObjectId};
+use device::BlockDevice;
 use dmu::AllocateObject;
+use format::config::keys;
+use format::label::PoolState;
 use format::{NvList, ObjectType, nvlist};
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
+use crate::import::discover;
 use crate::import::load::read_packed;
 use crate::mos::device_list::DeviceList;
 use crate::pool::services::PoolServices;
@@ -34,6 +40,42 @@ fn load_one(services: &PoolServices, devices: &DeviceList) -> Result<()> {
     let listed: Result<Vec<_>, _> = entries.map(VdevConfig::from_list).collect();
     let listed = listed.map_err(PoolError::corrupt(what))?;
     devices.set_stored(id, listed);
+    Ok(())
+}
+
+/// What a device is labelled as that belongs to no pool's tree, a spare or a cache device, and its guid.
+fn label_beside_vdevs(path: &Path, device: &dyn BlockDevice) -> Option<(PoolState, Guid)> {
+    let found = discover::labelled(path, device)?;
+    let state = discover::newest(&found.labels)?.u64(keys::STATE)?;
+    match PoolState::from_number(state)? {
+        state @ (PoolState::Spare | PoolState::Cache) => Some((state, found.guid)),
+        PoolState::Active | PoolState::Exported | PoolState::Destroyed => None,
+    }
+}
+
+/// What a device is labelled as that belongs to no pool's tree: a spare, or a cache device.
+#[must_use]
+pub fn labelled_beside_vdevs(path: &Path, device: &dyn BlockDevice) -> Option<PoolState> {
+    label_beside_vdevs(path, device).map(|(state, _)| state)
+}
+
+/// The guid of a device that is labelled as a spare, or as a cache device, as `state` says.
+pub(super) fn labelled_as(state: PoolState, path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
+    let found = label_beside_vdevs(path, device);
+    found.filter(|(own, _)| *own == state).map(|(_, guid)| guid)
+}
+
+/// Devices that are not where a list says are found among these files and folders.
+pub(super) fn find_again(list: &DeviceList, away: &[Guid], paths: &[PathBuf]) -> Result<()> {
+    if away.is_empty() {
+        return Ok(());
+    }
+    for found in discover::labelled_devices(paths)? {
+        if away.contains(&found.guid) {
+            let path = std::path::absolute(&found.path).unwrap_or(found.path);
+            list.set_path(found.guid, &path.display().to_string());
+        }
+    }
     Ok(())
 }
 

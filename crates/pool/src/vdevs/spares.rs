@@ -21,6 +21,7 @@ use crate::error::{PoolError, Result};
 use crate::events::is_failed;
 use crate::import::discover;
 use crate::pool::Pool;
+use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
@@ -42,9 +43,7 @@ pub struct SpareStatus {
 
 /// The guid of the spare that a device is labelled as; none if it is none, or stands in.
 fn labelled_as_spare(path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
-    let found = discover::labelled(path, device)?;
-    let state = discover::newest(&found.labels)?.u64(keys::STATE)?;
-    (state == PoolState::Spare.number()).then_some(found.guid)
+    labelled_as(PoolState::Spare, path, device)
 }
 
 /// Gives a device the label of a spare that waits.
@@ -256,18 +255,7 @@ impl Pool {
         }
         let away = list.filter(|spare| root.find(spare.guid()).is_none() && !is_there(spare));
         let away: Vec<Guid> = away.map(|spare| spare.guid()).collect();
-        if away.is_empty() {
-            return Ok(());
-        }
-        for found in discover::labelled_devices(paths)? {
-            if away.contains(&found.guid) {
-                let path = std::path::absolute(&found.path).unwrap_or(found.path);
-                self.services
-                    .spares
-                    .set_path(found.guid, &path.display().to_string());
-            }
-        }
-        Ok(())
+        device_lists::find_again(&self.services.spares, &away, paths)
     }
 
     /// Spares that a crash left with a label of the pool, from which they went, get their own.
