@@ -81,6 +81,13 @@ impl<T> JoinHandle<T> {
     pub fn thread(&self) -> &system::Thread {
         self.inner.thread()
     }
+
+    /// Whether it is the thread that asks: one that must not wait for its own end.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "asked for here")]
+    pub fn is_current(&self) -> bool {
+        self.inner.thread().id() == system::current().id()
+    }
 }
 
 /// A thread that was started in a scope.

@@ -225,11 +225,10 @@ impl SecondLevel {
         devices.iter().for_each(|device| device.leave());
         let threads = std::mem::take(&mut *self.threads.lock());
         // The last who lets go of the pool can be one of them.
-        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
-        let own = threads.iter().filter(|thread| is_own(thread)).count();
+        let own = threads.iter().filter(|thread| thread.is_current()).count();
         // One that a device does not answer is left to it.
         if self.shared.all_end(own) {
-            for thread in threads.into_iter().filter(|thread| !is_own(thread)) {
+            for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
                 let _died_of_a_bug = thread.join();
             }
         }

@@ -6,7 +6,7 @@ mod room;
 mod suspend;
 
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::thread::{self, JoinHandle};
+use base::sync::thread::JoinHandle;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Engine {
         self.end(TxgError::Stopped);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            if thread.thread().id() != thread::current().id() {
+            if !thread.is_current() {
                 // A thread that panicked has already ended the engine.
                 let _ = thread.join();
             }

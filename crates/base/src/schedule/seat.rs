@@ -226,6 +226,10 @@ impl Claim {
     }
 
     /// What the thread does first: it waits for its turn.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "turns are given to the system's threads"
+    )]
     pub(crate) fn enter(&self) {
         if let Some((core, id)) = &self.0 {
             SEAT.with(|seat| {

@@ -49,7 +49,7 @@ impl Expander {
         self.synced.notify_all();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
+            && !thread.is_current()
         {
             // A thread that panicked has left as well.
             let _ = thread.join();

@@ -107,7 +107,7 @@ impl Trim {
         self.changed.notify_all();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
+            && !thread.is_current()
         {
             // A thread that panicked has left as well.
             let _ = thread.join();
