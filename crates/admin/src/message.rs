@@ -497,6 +497,8 @@ pub enum VdevShape {
         parity: u64,
         /// Columns of data.
         data: u64,
+        /// For how many spares there is room on all devices.
+        spares: u64,
         /// The devices.
         paths: Vec<PathBuf>,
     },

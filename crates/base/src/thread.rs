@@ -90,6 +90,13 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// The system's thread that asks.
+#[cfg(not(shuttle))]
+#[expect(clippy::disallowed_methods, reason = "asked for here")]
+pub(crate) fn of_system() -> std::thread::Thread {
+    std::thread::current()
+}
+
 /// A thread that was started in a scope.
 #[derive(Debug)]
 pub struct ScopedJoinHandle<'scope, T> {

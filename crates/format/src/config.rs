@@ -19,6 +19,8 @@ pub mod keys {
     pub const TOP_GUID: &str = "top_guid";
     pub const GUID: &str = "guid";
     pub const IS_SPARE: &str = "is_spare";
+    /// Of a distributed spare: its number in its dRAID.
+    pub const SPARE_ID: &str = "spareid";
     pub const IS_LOG: &str = "is_log";
     pub const IS_HOLE: &str = "is_hole";
     pub const HAS_PER_VDEV_ZAPS: &str = "com.delphix:has_per_vdev_zaps";

@@ -17,7 +17,7 @@ pub struct Piece {
 }
 
 /// The columns of a block, and the pieces of children that they fill. Columns that lie one after the other on a child
-/// are one piece.
+/// are one piece, but of a dRAID, where each is its own.
 #[derive(Clone, Debug)]
 pub struct Placement {
     columns: Vec<Column>,
@@ -28,6 +28,7 @@ pub struct Placement {
 
 impl Placement {
     pub(crate) fn new(columns: Columns) -> Self {
+        let may_join = columns.may_join();
         let columns: Vec<_> = columns.collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(columns.len().min(usize::from(u8::MAX)));
         let mut places = Vec::with_capacity(columns.len());
@@ -39,6 +40,7 @@ impl Placement {
             // Those before this one are of other stripes, or of other children.
             let known = match column.stripe {
                 0 => None,
+                _ if !may_join => None,
                 _ => pieces.iter().rposition(follows),
             };
             let at = known.unwrap_or(pieces.len());

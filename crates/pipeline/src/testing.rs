@@ -191,6 +191,7 @@ impl Rig {
                 guid: Guid(guid),
                 path: format!("disk{guid}"),
                 ashift: 9,
+                spare_room: None,
             };
             Node::Leaf(Leaf::new(
                 config,

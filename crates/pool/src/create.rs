@@ -37,6 +37,7 @@ use crate::pool::status::VdevRole;
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, open_tree};
 use crate::vdevs::new::{NewDevice, NewVdev, Preparation, open_device, prepare_top};
+use crate::vdevs::spare_rooms;
 
 /// The longest name of a pool.
 const NAME_MAX: usize = 255;
@@ -242,6 +243,12 @@ impl Pool {
         let writer = whole.writer.as_ref();
         let writer =
             writer.ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
+        let services = &whole.datasets.services;
+        let tops = services.config.with(|config| config.root.children.clone());
+        for top in &tops {
+            let rooms = spare_rooms::of_new(top, services.rng.as_ref());
+            rooms.into_iter().for_each(|room| services.spares.add(room));
+        }
         let group = WriteGroup::new(Txg::INITIAL);
         writer.syncer.sync_txg(Txg::INITIAL, &group)?;
         let pool = whole.pool(altroot, None, None);

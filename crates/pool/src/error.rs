@@ -55,9 +55,6 @@ pub enum ImportBlocker {
         /// The kind.
         kind: &'static str,
     },
-    /// The room of a distributed spare holds what a device of a dRAID had.
-    #[error("a distributed spare is in use; it can be written when that device was replaced")]
-    DistributedSpare,
     /// Blocks are cloned.
     #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,

@@ -363,7 +363,9 @@ fn take_possession(pool: &Pool, host: &Host) {
 fn leaf_paths(pool: &Pool) -> Vec<(Guid, String)> {
     let tops = pool.vdevs.tops().into_iter();
     let leaves = tops.flat_map(|top| top.leaves().to_vec());
+    // A distributed spare has a name.
     leaves
+        .filter(|leaf| leaf.spare_room().is_none())
         .map(|leaf| {
             let path = leaf.path().to_string();
             let absolute = std::path::absolute(&path);

@@ -178,7 +178,7 @@ impl Multihost {
     /// Says once that this host has the pool: on one label of the next leaf.
     fn write(&self) {
         let leaves = dtl::leaves(&self.vdevs);
-        let mut leaves: Vec<_> = leaves.iter().filter(|leaf| leaf.is_writable()).collect();
+        let mut leaves: Vec<_> = leaves.iter().filter(|leaf| leaf.takes_labels()).collect();
         if leaves.is_empty() {
             return;
         }

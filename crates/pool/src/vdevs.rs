@@ -14,5 +14,6 @@ pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;
 mod requests;
+pub(crate) mod spare_rooms;
 pub(crate) mod spares;
 pub(crate) mod split;

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         guid: Guid(1),
         path: path.clone(),
         ashift: 12,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, Some(device));
     let config = TopConfig {

@@ -129,6 +129,12 @@ impl Leaf {
         self.start_if_writable();
     }
 
+    /// Of a distributed spare its number, from 0: it has no device, and others read and write what it holds.
+    #[must_use]
+    pub fn spare_room(&self) -> Option<usize> {
+        self.handle.config.spare_room
+    }
+
     /// Whether the leaf can be read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
@@ -138,11 +144,15 @@ impl Leaf {
     /// Whether the leaf can be written.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.handle.is_usable()
-            && self
-                .handle
-                .device()
-                .is_some_and(|device| device.is_writable())
+        let takes = |device: Arc<dyn BlockDevice>| device.is_writable();
+        let is_room = self.spare_room().is_some();
+        self.handle.is_usable() && (is_room || self.handle.device().is_some_and(takes))
+    }
+
+    /// Whether labels can be written to it: whether it can be written, and has a device of its own.
+    #[must_use]
+    pub fn takes_labels(&self) -> bool {
+        self.is_writable() && self.spare_room().is_none()
     }
 
     /// Errors since import or the last clear.

@@ -13,6 +13,7 @@ mod dtl;
 mod error;
 mod fence;
 mod group;
+mod holders;
 mod io;
 mod labels;
 mod leaf;

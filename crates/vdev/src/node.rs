@@ -1,12 +1,14 @@
 //! The vdevs below the root as a tree, and the children that a layout counts.
 
+use crate::holders::{self, Holder};
 use crate::members::Members;
 use crate::{Condition, Leaf, TxgRanges};
 use base::{Guid, Txg};
 use format::NvList;
 use format::config::{keys, vdev_types};
 use format::nvlist::Value;
-use layout::{Draid, Kind, RaidZ};
+use itertools::Either;
+use layout::{Draid, Kind, Piece, RaidZ};
 use std::sync::Arc;
 
 /// A vdev below the root.
@@ -196,6 +198,8 @@ impl Node {
 pub(crate) struct Children {
     leaves: Vec<Arc<Leaf>>,
     members: Arc<Members>,
+    /// Where the room of distributed spares lies, if some of the leaves are such.
+    spare_rooms: Option<Draid>,
 }
 
 impl Children {
@@ -217,7 +221,32 @@ impl Children {
         }
         let guids = leaves.iter().map(|leaf| leaf.guid()).collect();
         let members = Arc::new(Members::new(guids, ranges));
-        Self { leaves, members }
+        let has_rooms = leaves.iter().any(|leaf| leaf.spare_room().is_some());
+        let spare_rooms = match node.kind() {
+            Kind::Draid(draid) if has_rooms => Some(draid),
+            Kind::Draid(_) | Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Indirect => None,
+        };
+        Self {
+            leaves,
+            members,
+            spare_rooms,
+        }
+    }
+
+    /// Where the room of distributed spares lies, if some of the leaves are such.
+    pub(crate) const fn spare_rooms(&self) -> Option<&Draid> {
+        self.spare_rooms.as_ref()
+    }
+
+    /// The leaves that hold a piece.
+    pub(crate) fn holders(&self, piece: &Piece) -> impl Iterator<Item = Holder<'_>> {
+        match &self.spare_rooms {
+            None => Either::Left(self.of(piece.child).iter().map(Holder::own)),
+            Some(draid) => {
+                let place = (piece.child, piece.offset);
+                Either::Right(holders::find(draid, &|child| self.of(child), place).into_iter())
+            }
+        }
     }
 
     /// How many children there are.

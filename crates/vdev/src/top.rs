@@ -8,6 +8,7 @@ mod repair;
 mod stripe;
 
 use crate::group::{Reports, WriteCompletion};
+use crate::members::Members;
 use crate::node::Children;
 use crate::reads::ReadThreads;
 use crate::{
@@ -192,7 +193,8 @@ impl Top {
         if !leaves.iter().all(|leaf| leaf.is_writable()) {
             return None;
         }
-        leaves.iter().map(|leaf| leaf.asize()).min()
+        let devices = leaves.iter().filter(|leaf| leaf.spare_room().is_none());
+        devices.map(|leaf| leaf.asize()).min()
     }
 
     /// Says until when its leaves are written, to those that do not know.
@@ -377,32 +379,26 @@ impl Top {
         let _inside = self.look_for();
         let (mut parts, there) = self.parts_of((offset, birth), &data);
         parts.extend(there);
-        let reports = parts
-            .iter()
-            .flat_map(|(piece, _)| self.children.of(piece.child));
         let completion = WriteCompletion::new(
             (group, &self.kept),
             (self.id(), offset, birth),
             data.clone(),
             class,
-            Reports {
-                count: reports.count(),
-                tolerance: self.tolerance(),
-                members: Arc::clone(self.children.members()),
-            },
+            self.reports(&parts),
         );
         if completion.is_unheard() {
             completion.give_up(Vec::new());
             return;
         }
         for (piece, bytes) in parts {
-            for leaf in self.children.of(piece.child) {
-                if inside && leaf.is_writable() {
+            for holder in self.children.holders(&piece) {
+                let leaf = holder.leaf;
+                if inside && holder.is_writable() {
                     let place = place_of(&piece);
                     leaf.write(place, bytes.clone(), Arc::clone(&completion));
                     continue;
                 }
-                let condition = leaf.condition();
+                let condition = holder.condition();
                 let failure = if inside {
                     Failure::Unavailable(condition.state, condition.aux)
                 } else {
@@ -416,6 +412,35 @@ impl Top {
                 };
                 completion.report(leaf.handle(), Err(failure));
             }
+        }
+    }
+
+    /// Who is to report on a write of these parts.
+    fn reports(&self, parts: &[(Piece, Buffer)]) -> Reports {
+        let tolerance = self.tolerance();
+        let Some(draid) = self.children.spare_rooms() else {
+            let reports = parts
+                .iter()
+                .flat_map(|(piece, _)| self.children.of(piece.child));
+            return Reports {
+                count: reports.count(),
+                tolerance,
+                members: Arc::clone(self.children.members()),
+            };
+        };
+        // A leaf may hold a column of one stripe as its own, and one of the next stripe for a spare.
+        let (mut leaves, mut ranges) = (Vec::new(), Vec::new());
+        for (piece, _) in parts {
+            let start = leaves.len();
+            let holders = self.children.holders(piece);
+            leaves.extend(holders.map(|holder| holder.leaf.guid()));
+            ranges.push(start..leaves.len());
+        }
+        let width = draid.data() + draid.parity();
+        Reports {
+            count: leaves.len(),
+            tolerance,
+            members: Arc::new(Members::of_stripes(leaves, ranges, width)),
         }
     }
 
@@ -473,7 +498,7 @@ impl Top {
         let leaves: Vec<_> = self
             .leaves()
             .iter()
-            .filter(|leaf| leaf.is_writable())
+            .filter(|leaf| leaf.is_writable() && leaf.spare_room().is_none())
             .collect();
         if leaves.is_empty() && self.leaves().iter().any(|leaf| leaf.is_readable()) {
             return Ok(()); // opened for reading: nothing was written
@@ -502,7 +527,9 @@ impl Top {
         };
         let is_good = |leaf: &Leaf| {
             let mut outcomes = leaves.iter().zip(&results);
-            outcomes.any(|(other, result)| other.guid() == leaf.guid() && result.is_ok())
+            // What a distributed spare holds is flushed with the leaves on which that lies.
+            leaf.spare_room().is_some()
+                || outcomes.any(|(other, result)| other.guid() == leaf.guid() && result.is_ok())
         };
         let any_good = results.iter().any(Result::is_ok);
         let enough = any_good && !self.is_lost_without(|leaf| !is_good(leaf));

@@ -22,6 +22,7 @@ fn leaf(disk: &SimulatedDisk, guid: u64) -> Arc<Leaf> {
         guid: Guid(guid),
         path: disk.describe(),
         ashift: 12,
+        spare_room: None,
     };
     Leaf::new(config, Some(Arc::new(disk.clone()) as Arc<dyn BlockDevice>))
 }

@@ -19,6 +19,7 @@ fn leaf(guid: u64, device: Arc<dyn BlockDevice>) -> Arc<Leaf> {
         guid: Guid(guid),
         path: device.describe(),
         ashift: 12,
+        spare_room: None,
     };
     Leaf::new(config, Some(device))
 }

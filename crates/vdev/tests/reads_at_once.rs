@@ -114,6 +114,7 @@ impl Pool {
                 guid: Guid(number as u64 + 1),
                 path: format!("/disk{number}"),
                 ashift: ASHIFT,
+                spare_room: None,
             };
             Node::Leaf(Leaf::new(
                 config,

@@ -226,16 +226,12 @@ impl Claim {
     }
 
     /// What the thread does first: it waits for its turn.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "turns are given to the system's threads"
-    )]
     pub(crate) fn enter(&self) {
         if let Some((core, id)) = &self.0 {
             SEAT.with(|seat| {
                 let _ = seat.0.set((Arc::clone(core), *id));
             });
-            core.turns().set_thread(*id, std::thread::current());
+            core.turns().set_thread(*id, crate::thread::of_system());
             core.await_turn(*id);
         }
     }

@@ -185,11 +185,13 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
             VdevShape::Draid {
                 parity,
                 data,
+                spares,
                 paths,
             } => {
                 let width = DraidWidth {
                     parity: *parity,
                     data: usize::try_from(*data).unwrap_or(usize::MAX),
+                    spares: usize::try_from(*spares).unwrap_or(usize::MAX),
                 };
                 NewVdev::Draid(width, paths.iter().map(device).collect())
             }

@@ -56,6 +56,7 @@ pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
         guid: Guid(2),
         path: path.display().to_string(),
         ashift,
+        spare_room: None,
     };
     let leaf = Node::Leaf(Leaf::new(config, Some(device)));
     let top = Top::new(

@@ -147,14 +147,41 @@ fn top(id: u64, tree: &NvList, devices: &[&Found]) -> Result<Arc<Top>> {
         asize: tree.u64(keys::ASIZE).unwrap_or(0),
         is_log: false,
     };
-    Ok(Top::new(config, node(id, tree, devices, ashift, 0)?))
+    let site = Site {
+        id,
+        ashift,
+        top: tree,
+        devices,
+    };
+    Ok(Top::new(config, node(&site, tree, 0)?))
 }
 
-fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> Result<Node> {
+/// What the nodes of a top-level vdev have in common.
+struct Site<'a> {
+    id: u64,
+    ashift: u32,
+    top: &'a NvList,
+    devices: &'a [&'a Found],
+}
+
+impl Site<'_> {
+    /// Which distributed spare of the vdev a leaf is; none if it is none, or one that the vdev has no room for.
+    fn room_of(&self, leaf: &NvList) -> Option<usize> {
+        let number = leaf.u64(keys::SPARE_ID)?;
+        let is_room = leaf.str(keys::TYPE) == Some(vdev_types::DISTRIBUTED_SPARE);
+        let is_own = leaf.u64(keys::TOP_GUID) == self.top.u64(keys::GUID);
+        let is_there = self.top.u64(keys::DRAID_SPARE_COUNT)? > number;
+        usize::try_from(number)
+            .ok()
+            .filter(|_| is_room && is_own && is_there)
+    }
+}
+
+fn node(site: &Site<'_>, tree: &NvList, depth: u32) -> Result<Node> {
+    let (id, ashift, devices) = (site.id, site.ashift, site.devices);
     let kind = tree.str(keys::TYPE).unwrap_or("");
     let guid = Guid(tree.u64(keys::GUID).unwrap_or(0));
     let interior = match kind {
-        // The last has no device of its own: parity stands for it.
         vdev_types::DISK | vdev_types::FILE | vdev_types::DISTRIBUTED_SPARE => {
             let device = devices.iter().find(|found| {
                 found
@@ -167,7 +194,12 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
             );
             let device = device.map(|found| Arc::clone(&found.device));
             return Ok(Node::Leaf(Leaf::new(
-                LeafConfig { guid, path, ashift },
+                LeafConfig {
+                    guid,
+                    path,
+                    ashift,
+                    spare_room: site.room_of(tree),
+                },
                 device,
             )));
         }
@@ -189,7 +221,7 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
     let children = tree
         .lists(keys::CHILDREN)
         .iter()
-        .map(|child| node(id, child, devices, ashift, depth + 1))
+        .map(|child| node(site, child, depth + 1))
         .collect::<Result<_>>()?;
     Ok(Node::Interior(Interior {
         guid,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use admin::Change;
 use admin::changes::AttachDevice;
 
-use super::vdev_specs::{asked_ashift, check_device, device_path};
+use super::vdev_specs::{asked_ashift, new_device};
 use super::wait::under_way;
 use crate::daemons::{change, pool, status};
 use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
@@ -57,10 +57,7 @@ fn run(call: &Invocation, replace: bool) -> Outcome {
         [name, device, new] => (name, device, Some(new)),
         _ => return Err(usage("too many arguments")),
     };
-    let new: Option<PathBuf> = new.map(|word| device_path(word));
-    if let Some(new) = &new {
-        check_device(new)?;
-    }
+    let new: Option<PathBuf> = new.map(|word| new_device(word)).transpose()?;
     let request = AttachDevice {
         device: device.clone(),
         new,

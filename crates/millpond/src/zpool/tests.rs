@@ -98,13 +98,14 @@ fn vdev_grammar() {
 
 #[test]
 fn stripes_of_a_fixed_width() {
-    let draid = |parity, data, count| {
+    let draid = |parity, data, spares, count| {
         let paths = (0..count).map(|n| format!("/d/{n}").into()).collect();
         Ok(vec![VdevSpec {
             class: VdevClass::Normal,
             shape: VdevShape::Draid {
                 parity,
                 data,
+                spares,
                 paths,
             },
         }])
@@ -113,10 +114,12 @@ fn stripes_of_a_fixed_width() {
         let devices: Vec<String> = (0..count).map(|n| format!("/d/{n}")).collect();
         vdevs(&format!("{word} {}", devices.join(" ")))
     };
-    assert_eq!(of("draid", 5), draid(1, 4, 5));
-    assert_eq!(of("draid2", 14), draid(2, 8, 14));
-    assert_eq!(of("draid3:4d:9c:0s", 9), draid(3, 4, 9));
-    assert_eq!(of("draid1:9c:2d", 9), draid(1, 2, 9));
+    assert_eq!(of("draid", 5), draid(1, 4, 0, 5));
+    assert_eq!(of("draid2", 14), draid(2, 8, 0, 14));
+    assert_eq!(of("draid3:4d:9c:0s", 9), draid(3, 4, 0, 9));
+    assert_eq!(of("draid1:9c:2d", 9), draid(1, 2, 0, 9));
+    assert_eq!(of("draid2:4d:11c:1s", 11), draid(2, 4, 1, 11));
+    assert_eq!(of("draid:2s", 8), draid(1, 5, 2, 8));
     for (word, count, told) in [
         (
             "draid4",
@@ -137,9 +140,19 @@ fn stripes_of_a_fixed_width() {
         ("draid2:4x", 8, "invalid dRAID configuration '4x'"),
         ("draid2:", 8, "invalid dRAID configuration ''"),
         (
-            "draid2:4d:1s",
+            "draid2:4d:3s",
             8,
-            "distributed spares cannot be made by this version",
+            "is too high, at most 3 disks are available for data",
+        ),
+        (
+            "draid2:6s",
+            8,
+            "invalid number of dRAID spares 6; additional disks would be required",
+        ),
+        (
+            "draid1:101s",
+            8,
+            "invalid number of dRAID spares 101; must not be more than 100",
         ),
         ("draid2", 2, "draid2 requires at least 3 devices"),
         ("/d/x log draid", 3, "unsupported 'log' device: draid"),

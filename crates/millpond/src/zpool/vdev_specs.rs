@@ -113,6 +113,7 @@ struct DraidWords {
     parity: u64,
     data: Option<u64>,
     children: Option<u64>,
+    spares: u64,
 }
 
 /// Devices that make up a vdev together.
@@ -197,6 +198,7 @@ impl DraidWords {
             parity,
             data: None,
             children: None,
+            spares: 0,
         };
         for part in parts {
             let split = part
@@ -207,13 +209,7 @@ impl DraidWords {
             match number {
                 Some((data, "d")) if data > 0 => found.data = Some(data),
                 Some((children, "c")) => found.children = Some(children),
-                Some((0, "s")) => {}
-                Some((_, "s")) => {
-                    return Err(
-                        "distributed spares cannot be made by this version; leave out ':Ns'"
-                            .to_owned(),
-                    );
-                }
+                Some((spares, "s")) => found.spares = spares,
                 Some(_) | None => return Err(format!("invalid dRAID configuration '{part}'")),
             }
         }
@@ -223,14 +219,27 @@ impl DraidWords {
     fn shape(self, paths: Vec<PathBuf>) -> Result<VdevShape, String> {
         /// Columns of data where nobody says, if there are as many devices.
         const DATA_DEFAULT: u64 = 8;
-        let (parity, count) = (self.parity, paths.len() as u64);
+        /// There are no more distributed spares in a vdev.
+        const SPARES_MAX: u64 = 100;
+        let (parity, spares, count) = (self.parity, self.spares, paths.len() as u64);
         check_count(&format!("draid{parity}"), parity + 1, paths.len())?;
         if let Some(children) = self.children.filter(|children| *children != count) {
             return Err(format!(
                 "invalid number of dRAID children; {children} required but {count} provided"
             ));
         }
-        let most = count - parity;
+        if spares > SPARES_MAX {
+            return Err(format!(
+                "invalid number of dRAID spares {spares}; must not be more than {SPARES_MAX}"
+            ));
+        }
+        // What a stripe needs at least is there, and one device for each spare.
+        let most = (count - parity).saturating_sub(spares);
+        if most == 0 {
+            return Err(format!(
+                "invalid number of dRAID spares {spares}; additional disks would be required"
+            ));
+        }
         let data = self.data.unwrap_or_else(|| most.min(DATA_DEFAULT));
         if data > most {
             return Err(format!(
@@ -241,9 +250,30 @@ impl DraidWords {
         Ok(VdevShape::Draid {
             parity,
             data,
+            spares,
             paths,
         })
     }
+}
+
+/// Whether a word is the name of a distributed spare, `draid2-0-1`: of its parity, its vdev and its number.
+fn is_distributed_spare(word: &str) -> bool {
+    let Some(rest) = word.strip_prefix("draid") else {
+        return false;
+    };
+    let mut numbers = rest.split('-');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.clone().count() == 3 && numbers.all(is_number)
+}
+
+/// The device that is to come beside another one: a file or disk that is there, or a distributed spare by its name.
+pub(super) fn new_device(word: &str) -> Result<PathBuf, Failure> {
+    if is_distributed_spare(word) {
+        return Ok(PathBuf::from(word));
+    }
+    let path = device_path(word);
+    check_device(&path)?;
+    Ok(path)
 }
 
 /// What the vdevs after a word are for.
@@ -328,7 +358,7 @@ fn size_of(path: &Path) -> std::io::Result<u64> {
 }
 
 /// Refuses what is no device, or not there.
-pub(super) fn check_device(path: &Path) -> Result<(), Failure> {
+fn check_device(path: &Path) -> Result<(), Failure> {
     let shape = VdevShape::Leaf(path.to_owned());
     let class = VdevClass::Normal;
     check_files(&[VdevSpec { class, shape }], None).map_err(|mut failure| {
@@ -401,9 +431,10 @@ pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
                 VdevShape::Draid {
                     parity,
                     data,
+                    spares,
                     paths,
                 } => {
-                    let name = format!("draid{parity}:{data}d:{}c:0s", paths.len());
+                    let name = format!("draid{parity}:{data}d:{}c:{spares}s", paths.len());
                     out += &group_of(&name, paths);
                 }
             }

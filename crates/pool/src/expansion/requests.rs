@@ -207,6 +207,7 @@ impl Pool {
             guid,
             path: path.display().to_string(),
             ashift: node.ashift(),
+            spare_room: None,
         };
         let leaf = Leaf::new(place, Some(device));
         node.get_child(config.clone());

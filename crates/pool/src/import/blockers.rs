@@ -47,11 +47,6 @@ impl Inspection<'_> {
             let kind = "RAID-Z (several being expanded)";
             return Some(ImportBlocker::VdevKind { kind });
         }
-        let leaves = self.config.root.leaves();
-        let is_room = |leaf: &&crate::config::VdevConfig| leaf.is_distributed_spare();
-        if leaves.into_iter().any(|leaf| is_room(&leaf)) {
-            return Some(ImportBlocker::DistributedSpare);
-        }
         self.rebuild().or_else(|| self.outage())
     }
 

@@ -167,7 +167,7 @@ pub(crate) fn claim(vdevs: &VdevTree, newest: &Uberblock, rng: &dyn Rng) -> Resu
     };
     must_be(newest)?;
     let claim = claim_after(newest, rng)?;
-    let writable = leaves.iter().filter(|leaf| leaf.is_writable());
+    let writable = leaves.iter().filter(|leaf| leaf.takes_labels());
     let written = writable.map(|leaf| leaf.write_multihost(&claim, 0).and_then(|()| leaf.flush()));
     if written.filter(Result::is_ok).count() == 0 {
         return Err(PoolError::NoUberblockWritten { txg: newest.txg });

@@ -80,7 +80,7 @@ impl Commit<'_> {
         let mut written = 0;
         for top in tops {
             let (mut taken, mut without) = (0, Vec::new());
-            for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
+            for leaf in top.leaves().iter().filter(|leaf| leaf.takes_labels()) {
                 match leaf.write_uberblock(self.uberblock) {
                     Ok(_) => taken += 1,
                     Err(error) => without.push((leaf, error)),
@@ -127,7 +127,7 @@ impl Commit<'_> {
                 continue;
             };
             let mut written = 0;
-            for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
+            for leaf in top.leaves().iter().filter(|leaf| leaf.takes_labels()) {
                 let list = config.to_label(node, leaf.guid());
                 written += leaf.write_label_config(pair, &list).unwrap_or(0);
             }

@@ -91,7 +91,12 @@ fn write_label(
         .set(keys::GUID, guid.0)
         .set(keys::ASHIFT, u64::from(ashift))
         .set(keys::PATH, path.as_str());
-    let config = LeafConfig { guid, path, ashift };
+    let config = LeafConfig {
+        guid,
+        path,
+        ashift,
+        spare_room: None,
+    };
     let leaf = Leaf::new(config, Some(Arc::clone(device)));
     let blank = Uberblock::new(version, Txg(0), 0, 0, BlockPointer::HOLE);
     clear_header(device.as_ref())?;

@@ -27,6 +27,7 @@ use crate::pool::status::VdevRole;
 use crate::sync::tasks::{FirstPass, SyncTask};
 use crate::vdevs::objects::VdevObjects;
 use crate::vdevs::regroup::DeviceChange;
+use crate::vdevs::spare_rooms;
 
 static ONE: LockClass = LockClass::new("pool.vdev_change", rank::POOL + 2);
 static CHANGES: LockClass = LockClass::new("pool.vdev_changes", rank::LAST - 28);
@@ -207,6 +208,8 @@ impl FirstPass<'_> {
         self.maps.set_vdev(config.id(), maps);
         let space = VdevSpace::new(geometry(&config, role.class())?, &[], self.findings);
         self.vdevs.set(config.id(), Some(top));
+        let rooms = spare_rooms::of_new(&config, services.rng.as_ref());
+        rooms.into_iter().for_each(|room| services.spares.add(room));
         let text = config.path().unwrap_or(config.kind()).to_owned();
         let guid = config.guid();
         self.services.config.change(|whole| {

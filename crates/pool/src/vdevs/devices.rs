@@ -16,6 +16,7 @@ use vdev::{
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
 use crate::import::discover::{self, FoundDevice, FoundPool};
+use crate::vdevs::spare_rooms;
 
 /// A device in front of another.
 pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
@@ -200,6 +201,8 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
             ashift: config.ashift(),
             asize_min: config.leaf_size_min(),
             truncated: &mut truncated,
+            top: config,
+            rooms: Vec::new(),
         };
         let top = match build(config, &mut site, 0) {
             _ if config.is_hole() => None,
@@ -237,6 +240,8 @@ pub(crate) fn open_top(id: VdevId, config: &VdevConfig, devices: &Devices) -> Op
         asize_min: config.leaf_size_min(),
         // A device that was just measured is large enough.
         truncated: &mut None,
+        top: config,
+        rooms: Vec::new(),
     };
     let node = build(config, &mut site, 0)?;
     Some(top_of(id, config, node))
@@ -261,6 +266,19 @@ struct Site<'a> {
     asize_min: u64,
     /// Which device has less, and what to do about it.
     truncated: &'a mut Option<String>,
+    top: &'a VdevConfig,
+    /// Distributed spares that are leaves of it: none is there twice.
+    rooms: Vec<usize>,
+}
+
+impl Site<'_> {
+    /// Which distributed spare a leaf is, if it is one that can be used.
+    fn room_of(&mut self, leaf: &VdevConfig) -> Option<usize> {
+        let number = spare_rooms::number_in(leaf, self.top)?;
+        let is_first = !self.rooms.contains(&number);
+        self.rooms.push(number);
+        is_first.then_some(number)
+    }
 }
 
 /// The node of a configuration; `None` for kinds that are not read yet.
@@ -268,7 +286,6 @@ fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
     if depth > DEPTH_MAX {
         return None;
     }
-    // A distributed spare has no device of its own, and is as one that is away: parity stands for it.
     if config.is_leaf() {
         return Some(Node::Leaf(open_leaf(config, site)));
     }
@@ -316,10 +333,15 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
         guid: config.guid(),
         path,
         ashift,
+        spare_room: site.room_of(config),
     };
     let stored = config.stored_state();
     let Some(opened) = opened else {
+        let is_room = leaf_config.spare_room.is_some();
         let leaf = Leaf::new(leaf_config, None);
+        if is_room {
+            return leaf;
+        }
         let (state, aux) = stored.unwrap_or((VdevState::CantOpen, VdevAux::OpenFailed));
         leaf.set_condition(Condition::new(state, aux));
         return leaf;

@@ -9,14 +9,14 @@ use format::config::keys;
 use format::{BlockPointer, Uberblock};
 use vdev::{Condition, Leaf, LeafConfig, Top, VdevAux, VdevState};
 
-use crate::config::VdevConfig;
 use crate::config::regroup::{Beside, OLD};
+use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::import::discover;
 use crate::pool::{Pool, Writer};
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
-use crate::vdevs::spares;
+use crate::vdevs::{spare_rooms, spares};
 
 /// How a device is to come beside another one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,6 +99,7 @@ impl Pool {
             let (top, leaf) = found.ok_or(PoolError::NoSuchVdev { guid })?;
             match leaf.condition().state {
                 VdevState::Faulted | VdevState::Degraded | VdevState::Healthy => {}
+                _ if leaf.spare_room().is_some() => leaf.set_condition(Condition::HEALTHY),
                 VdevState::Unknown
                 | VdevState::Closed
                 | VdevState::Offline
@@ -139,6 +140,7 @@ impl Pool {
                 for leaf in top.leaves() {
                     match leaf.condition().state {
                         VdevState::Offline | VdevState::Faulted | VdevState::Degraded => {}
+                        _ if leaf.spare_room().is_some() => {}
                         VdevState::Unknown
                         | VdevState::Closed
                         | VdevState::Removed
@@ -234,7 +236,12 @@ impl Pool {
 
     /// Opens a device that the pool gets.
     fn open_behind(&self, new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
-        let (path, device) = open_device(new, force)?;
+        let (path, device) = open_device(new, force).map_err(|error| {
+            if let PoolError::TooSmall { .. } = error {
+                return PoolError::refused(TOO_SMALL);
+            }
+            error
+        })?;
         Ok(match new {
             NewDevice::Path(_) => (path, self.behind(device)),
             NewDevice::Open(..) => (path, device),
@@ -266,14 +273,19 @@ impl Pool {
         let old = self.vdevs.top(top.id())?;
         let old = old.leaves().iter().find(|leaf| leaf.guid() == target);
         let old = old.ok_or(PoolError::NoSuchVdev { guid: target })?;
-        let (path, device) = self
-            .open_behind(new, options.force || spare.is_some())
-            .map_err(|error| {
-                if let PoolError::TooSmall { .. } = error {
-                    return PoolError::refused(TOO_SMALL);
-                }
-                error
-            })?;
+        let interior = Guid(self.services.rng.nonzero_u64());
+        if let Some(room) = spare.as_ref().filter(|spare| spare.is_distributed_spare()) {
+            let (config, leaf) = spare_rooms::leaf_of(room, &top)?;
+            return Ok(Attachment {
+                target,
+                beside,
+                interior,
+                config,
+                leaf,
+                renamed: None,
+            });
+        }
+        let (path, device) = self.open_behind(new, options.force || spare.is_some())?;
         check_fits(&top, device.as_ref(), options.ashift)?;
         let random = || Guid(self.services.rng.nonzero_u64());
         // A spare has its guid in all pools, and whether it stands in or waits.
@@ -286,25 +298,21 @@ impl Pool {
         let is_same = options.replace && *old.path() == *text;
         let leaf = |guid, path: String, device| {
             let ashift = top.ashift();
-            Leaf::new(LeafConfig { guid, path, ashift }, device)
+            let spare_room = None;
+            let config = LeafConfig {
+                guid,
+                path,
+                ashift,
+                spare_room,
+            };
+            Leaf::new(config, device)
         };
         let renamed = is_same.then(|| leaf(target, format!("{text}{OLD}"), None));
         let leaf = leaf(guid, text, Some(device));
-        let interior = Guid(self.services.rng.nonzero_u64());
-        // Labels that do not count yet.
-        let root = &mut whole.root;
-        root.attach(target, config.clone(), (beside, interior));
-        whole.list.set(keys::TXG, 0_u64);
-        let hole = BlockPointer::HOLE;
-        let sum = whole.root.guid_sum();
-        let blank = Uberblock::new(self.version(), Txg(0), sum, 0, hole);
-        let above = whole
+        whole
             .root
-            .children
-            .iter()
-            .find(|top| top.find(guid).is_some());
-        let above = above.ok_or(PoolError::NoSuchVdev { guid: target })?;
-        leaf.initialise_labels(&whole.to_label(above, guid), &blank)?;
+            .attach(target, config.clone(), (beside, interior));
+        self.initialise_attached(whole, &leaf)?;
         Ok(Attachment {
             target,
             beside,
@@ -313,6 +321,19 @@ impl Pool {
             leaf,
             renamed,
         })
+    }
+
+    /// Gives a leaf that is attached in `whole` labels that do not count yet.
+    fn initialise_attached(&self, mut whole: PoolConfig, leaf: &Leaf) -> Result<()> {
+        whole.list.set(keys::TXG, 0_u64);
+        let hole = BlockPointer::HOLE;
+        let sum = whole.root.guid_sum();
+        let blank = Uberblock::new(self.version(), Txg(0), sum, 0, hole);
+        let guid = leaf.guid();
+        let mut tops = whole.root.children.iter();
+        let above = tops.find(|top| top.find(guid).is_some());
+        let above = above.ok_or(PoolError::NoSuchVdev { guid })?;
+        Ok(leaf.initialise_labels(&whole.to_label(above, guid), &blank)?)
     }
 
     /// How a leaf that was out of use is now: with the device that it has, or the one that is found in its place.

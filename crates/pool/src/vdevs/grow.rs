@@ -93,7 +93,7 @@ impl FirstPass<'_> {
         for leaf in top.leaves() {
             let old_size = leaf.device().map_or(0, |device| device.size());
             // One that fails now does not let its vdev grow; its other labels are as they were.
-            if leaf.is_writable() && leaf.extend_labels(old_size).is_err() {
+            if leaf.takes_labels() && leaf.extend_labels(old_size).is_err() {
                 return Ok(None);
             }
         }

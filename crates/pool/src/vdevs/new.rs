@@ -47,6 +47,8 @@ pub struct DraidWidth {
     pub parity: u64,
     /// Columns of data.
     pub data: usize,
+    /// How many spares there is room for, spread over all devices.
+    pub spares: usize,
 }
 
 impl NewVdev {
@@ -223,13 +225,16 @@ fn raidz_of(parity: u64, members: usize) -> Result<Kind> {
     })
 }
 
-/// Without room for spares: nothing here would use it.
 fn draid_of(width: DraidWidth, members: usize) -> Result<Kind> {
-    let draid = Draid::new(width.parity, width.data, members, 0).map(Kind::Draid);
+    let DraidWidth {
+        parity,
+        data,
+        spares,
+    } = width;
+    let draid = Draid::new(parity, data, members, spares).map(Kind::Draid);
     draid.ok_or_else(|| {
-        let DraidWidth { parity, data } = width;
         invalid(format!(
-            "draid{parity}:{data}d cannot be made of {members} devices"
+            "draid{parity}:{data}d:{spares}s cannot be made of {members} devices"
         ))
     })
 }

@@ -70,6 +70,8 @@ pub(super) const REPLACED_ALREADY: &str =
 /// The vdevs from which a device can go, for another one has the same bytes.
 const STANDS_FOR: [&str; 3] = [vdev_types::MIRROR, vdev_types::REPLACING, vdev_types::SPARE];
 
+/// Why a distributed spare is not taken out of use.
+const NO_DEVICE: &str = "operation not supported on this type of pool";
 /// Why something needs all devices.
 const UNAVAILABLE: &str = "one or more devices is currently unavailable";
 /// Why a device cannot come beside another one.
@@ -109,6 +111,7 @@ pub(super) fn check_target(
         (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing | Beside::Spare) => {
             Err(PoolError::refused(REPLACED_ALREADY))
         }
+        (_, Beside::Spare) if stands_in => Err(PoolError::refused(REPLACED_ALREADY)),
         (_, Beside::Spare) if !is_for_data(root, target, space) => {
             Err(PoolError::refused(NOT_FOR_SPARES))
         }
@@ -217,7 +220,11 @@ impl FirstPass<'_> {
             renamed.set_missing(missing);
             renamed.set_condition(old.condition());
         }
-        let room = top.layout().size(leaf.asize());
+        // A distributed spare has room for whatever a device of its vdev has.
+        let room = match leaf.spare_room() {
+            Some(_) => u64::MAX,
+            None => top.layout().size(leaf.asize()),
+        };
         let (config, texts) = self.services.config.change(|whole| {
             let root = &mut whole.root;
             let known = root.find_mut(target);
@@ -351,7 +358,11 @@ impl FirstPass<'_> {
             let gone_stood_in = gone.flag(keys::IS_SPARE);
             if let Some(node) = root.find_mut(last) {
                 node.list.remove(keys::UNSPARE);
-                if !gone_stood_in && node.list.remove(keys::IS_SPARE).is_some() {
+                // A distributed spare stays one: a device that takes its place has it wait again.
+                if !gone_stood_in
+                    && !node.is_distributed_spare()
+                    && node.list.remove(keys::IS_SPARE).is_some()
+                {
                     self.services.spares.remove(last);
                 }
             }
@@ -362,6 +373,9 @@ impl FirstPass<'_> {
 
     fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {
         let (top, leaf) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
+        if leaf.spare_room().is_some() {
+            return Err(PoolError::refused(NO_DEVICE));
+        }
         let is_needed = !top.outage(&|other| other.guid() == guid).is_empty();
         if is_needed && how.faulted {
             let condition = Condition::new(VdevState::Degraded, VdevAux::External);

@@ -25,6 +25,7 @@ use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
+use crate::vdevs::spare_rooms;
 
 /// A spare, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,12 @@ pub(super) fn write_label(
         .set(keys::GUID, guid.0)
         .set(keys::PATH, path.as_str());
     let ashift = *label::ASHIFT_RANGE.start();
-    let config = LeafConfig { guid, path, ashift };
+    let config = LeafConfig {
+        guid,
+        path,
+        ashift,
+        spare_room: None,
+    };
     let leaf = Leaf::new(config, Some(Arc::clone(device)));
     let blank = Uberblock::new(version, Txg(0), 0, 0, BlockPointer::HOLE);
     Ok(leaf.initialise_labels(&list, &blank)?)
@@ -131,7 +137,7 @@ impl Pool {
         let spare = self.services.spares.find(guid);
         let spare = spare.ok_or(PoolError::NoSuchVdev { guid })?;
         if spare.is_distributed_spare() {
-            return Err(PoolError::refused("a distributed spare cannot be removed"));
+            return Err(PoolError::refused("dRAID spares cannot be removed"));
         }
         if self.config().root.find(guid).is_some() {
             return Err(PoolError::refused("device is in use"));
@@ -168,9 +174,18 @@ impl Pool {
 
     /// The spare at a path, if it waits.
     pub(super) fn waiting_spare(&self, path: &Path) -> Option<VdevConfig> {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let is_called = |spare: &VdevConfig| {
+            // A distributed spare has a name, not a path.
+            let called = if spare.is_distributed_spare() {
+                path
+            } else {
+                &whole
+            };
+            spare.path().is_some_and(|own| Path::new(own) == called)
+        };
         let mut list = self.services.spares.list().into_iter();
-        let spare = list.find(|spare| spare.path().is_some_and(|own| Path::new(own) == path))?;
+        let spare = list.find(is_called)?;
         let is_used = self.config().root.find(spare.guid()).is_some();
         (!is_used).then_some(spare)
     }
@@ -210,8 +225,10 @@ impl Pool {
         for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
             for spare in self.services.spares.list() {
                 let path = PathBuf::from(spare.path().unwrap_or_default());
-                let is_device = !spare.is_distributed_spare();
-                if self.waiting_spare(&path).is_none() || !is_device || !is_there(&spare) {
+                let top = self.config().root.children.into_iter();
+                let top = top.into_iter().find(|top| top.find(leaf.guid()).is_some());
+                let can_help = top.is_some_and(|top| spare_rooms::can_help(&spare, &top));
+                if self.waiting_spare(&path).is_none() || !can_help || !is_there(&spare) {
                     continue;
                 }
                 let options = AttachOptions {
@@ -263,7 +280,7 @@ impl Pool {
         let root = self.config().root;
         let config = self.config();
         for spare in self.services.spares.list() {
-            if root.find(spare.guid()).is_some() {
+            if root.find(spare.guid()).is_some() || spare.is_distributed_spare() {
                 continue;
             }
             let path = PathBuf::from(spare.path().unwrap_or_default());

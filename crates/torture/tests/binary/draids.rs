@@ -124,3 +124,71 @@ fn a_draid_is_added_to_a_pool() {
     assert!(contents(&session, 2 * FILES) == written);
     session.export_clean("tank");
 }
+
+/// How a spare is shown: `AVAIL`, `INUSE`.
+fn state_of_spare(session: &Session, name: &str) -> String {
+    let status = session.ok(&["zpool", "status", "tank"]);
+    let (_, spares) = status.split_once("\tspares\n").expect("spares are shown");
+    let mut lines = spares.lines().map(str::split_whitespace);
+    let mut line = lines
+        .find(|line| line.clone().next() == Some(name))
+        .unwrap_or_else(|| panic!("{name} in {status}"));
+    line.nth(1).expect("a state").to_owned()
+}
+
+#[test]
+fn distributed_spares_stand_in_for_devices() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let devices = images(&session, 7, 192);
+    create(&mut session, "draid1:3d:7c:2s", &devices);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains("draid1:3d:7c:2s-0"), "{status}");
+    assert_eq!(state_of_spare(&session, "draid1-0-0"), "AVAIL");
+    assert_eq!(state_of_spare(&session, "draid1-0-1"), "AVAIL");
+    fill(&session, 0);
+    // By hand, beside a device that is still there.
+    session.ok(&["zpool", "offline", "tank", path(&devices[2])]);
+    session.ok(&["zpool", "replace", "tank", path(&devices[2]), "draid1-0-0"]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    assert_eq!(state_of_spare(&session, "draid1-0-0"), "INUSE");
+    let told = session.refused(&["zpool", "offline", "tank", "draid1-0-0"]);
+    assert!(told.contains("not supported"), "{told}");
+    let told = session.refused(&["zpool", "remove", "tank", "draid1-0-1"]);
+    assert!(told.contains("dRAID spares cannot be removed"), "{told}");
+    fill(&session, FILES);
+    let written = contents(&session, 2 * FILES);
+    session.export_clean("tank");
+    // The other one steps in by itself.
+    let away = session.images().with_file_name("away");
+    fs::create_dir(&away).expect("made");
+    fs::rename(&devices[5], away.join("5.img")).expect("renamed");
+    session.import("tank", &[]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    assert_eq!(state_of_spare(&session, "draid1-0-1"), "INUSE");
+    session.export("tank");
+    // Two are gone, and a third one may fail.
+    fs::rename(&devices[0], away.join("0.img")).expect("renamed");
+    session.import("tank", &[]);
+    assert!(contents(&session, 2 * FILES) == written);
+    session.export("tank");
+    fs::rename(away.join("0.img"), &devices[0]).expect("renamed");
+    fs::rename(away.join("5.img"), &devices[5]).expect("renamed");
+    session.import("tank", &[]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    // The one that was away is whole again, and its spare waits; the other one goes as it came.
+    session.ok(&["zpool", "online", "tank", path(&devices[2])]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    for spare in ["draid1-0-0", "draid1-0-1"] {
+        if state_of_spare(&session, spare) == "INUSE" {
+            session.ok(&["zpool", "detach", "tank", spare]);
+        }
+        assert_eq!(state_of_spare(&session, spare), "AVAIL");
+    }
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains("with 0 errors"), "{status}");
+    assert!(contents(&session, 2 * FILES) == written);
+    session.export_clean("tank");
+}

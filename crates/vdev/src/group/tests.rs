@@ -10,6 +10,7 @@ fn leaf(guid: u64) -> Arc<Leaf> {
         guid: Guid(guid),
         path: format!("/d{guid}"),
         ashift: 9,
+        spare_room: None,
     };
     Leaf::new(config, Some(device))
 }

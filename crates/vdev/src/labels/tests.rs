@@ -14,6 +14,7 @@ fn leaf(ashift: u32) -> (Arc<MemoryDevice>, Arc<Leaf>) {
         guid: Guid(1),
         path: "/d".to_owned(),
         ashift,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, Some(Arc::clone(&device) as Arc<dyn BlockDevice>));
     (device, leaf)

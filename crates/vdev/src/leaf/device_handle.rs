@@ -36,6 +36,8 @@ pub struct LeafConfig {
     pub path: String,
     /// The top-level vdev's sector size as a power of two.
     pub ashift: u32,
+    /// Of a distributed spare its number, from 0: it has no device, what it holds lies on other leaves of its dRAID.
+    pub spare_room: Option<usize>,
 }
 
 /// See the module.
@@ -62,15 +64,16 @@ pub(crate) struct DeviceHandle {
 
 impl DeviceHandle {
     pub(crate) fn new(config: LeafConfig, device: Option<Arc<dyn BlockDevice>>) -> Self {
-        let condition = match device {
-            Some(_) => Condition::HEALTHY,
-            None => Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
+        let is_there = device.is_some() || config.spare_room.is_some();
+        let condition = match is_there {
+            true => Condition::HEALTHY,
+            false => Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
         };
         Self {
             path: config.path.as_str().into(),
             meters: Meters::new(config.guid),
             config,
-            usable: AtomicBool::new(device.is_some()),
+            usable: AtomicBool::new(is_there),
             device: RwLock::new(&DEVICE_CLASS, device),
             condition: Mutex::new(&CONDITION_CLASS, condition),
             changed: AtomicBool::new(false),
@@ -99,7 +102,7 @@ impl DeviceHandle {
     }
 
     pub(crate) fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
-        let present = device.is_some();
+        let present = device.is_some() || self.config.spare_room.is_some();
         *self.device.write() = device;
         let condition = self.condition();
         self.usable
@@ -111,7 +114,7 @@ impl DeviceHandle {
     }
 
     pub(crate) fn set_condition(&self, new: Condition) {
-        let present = self.device.read().is_some();
+        let present = self.device.read().is_some() || self.config.spare_room.is_some();
         let mut condition = self.condition.lock();
         if *condition != new {
             *condition = new;

@@ -7,6 +7,7 @@ fn a_leaf_without_a_device_says_so() {
         guid: Guid(7),
         path: "/gone".to_owned(),
         ashift: 12,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, None);
     assert_eq!(leaf.condition().to_string(), "UNAVAIL");
@@ -31,6 +32,7 @@ fn a_leaf_whose_device_is_gone_is_not_well_because_something_was_in_doubt() {
         guid: Guid(7),
         path: "/gone".to_owned(),
         ashift: 12,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, Some(MemoryDevice::new(64 << 20)));
     // A flush was under way when the device was closed.

@@ -89,6 +89,7 @@ fn leaf(guid: u64, missing: &[(u64, u64)]) -> Node {
         guid: Guid(guid),
         path: String::new(),
         ashift: 9,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, Some(crate::testing::MemoryDevice::new(80 << 20)));
     let missing = missing

@@ -15,6 +15,7 @@ fn leaf(device: &Arc<MemoryDevice>, queue: QueueConfig) -> Arc<Leaf> {
         guid: Guid(1),
         path: "/d".to_owned(),
         ashift: 9,
+        spare_room: None,
     };
     Leaf::with_queue(
         config,

@@ -16,6 +16,7 @@ fn leaves(count: u8) -> Vec<(Arc<MemoryDevice>, Arc<Leaf>)> {
             guid: Guid(u64::from(number) + 1),
             path: format!("/d{number}"),
             ashift: 9,
+            spare_room: None,
         };
         let leaf = Leaf::new(config, Some(device.clone() as Arc<dyn BlockDevice>));
         (device, leaf)

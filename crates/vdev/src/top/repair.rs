@@ -206,17 +206,18 @@ impl Top {
         // What was wrong was copied as it was: there, to whichever children.
         let there = there.into_iter().map(|part| (part, false));
         for ((piece, bytes), is_here) in here.chain(there) {
-            for leaf in self.children.of(piece.child) {
+            for holder in self.children.holders(&piece) {
+                let leaf = holder.leaf;
                 if is_here && !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
                     continue;
                 }
                 let place = place_of(&piece);
                 // A newer write to the place is under way, and speaks for itself: the block is gone and
                 // its place reused, or this is a log block that is being written.
-                if leaf.is_writable() && leaf.has_newer(place, bytes.len()) {
+                if holder.is_writable() && leaf.has_newer(place, bytes.len()) {
                     continue;
                 }
-                let done = leaf.is_writable()
+                let done = holder.is_writable()
                     && leaf
                         .write_now(place, bytes.clone(), IoClass::AsyncWrite, range.birth)
                         .is_ok();
@@ -224,7 +225,7 @@ impl Top {
                     leaf.handle().meters.healed.increment();
                     repaired.healed += 1;
                 } else if !done {
-                    left_behind([leaf], range.birth);
+                    holder.left_behind(range.birth);
                     repaired.unrepaired += 1;
                 }
             }

@@ -6,8 +6,8 @@
 //! in turn, until the checksum says that the block is right; then it is known which columns were not.
 
 use super::parts::parts;
-use super::repair::left_behind;
 use super::{Repaired, ScrubOutcome, Top, place_of};
+use crate::holders::Holder;
 use crate::reads::read_all;
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use itertools::Itertools;
@@ -115,9 +115,9 @@ impl Top {
             .map(|data| self.repair(&read.lacking, range, data));
         // Those that were away, or all if nobody has the block.
         let pieces = read.placement.pieces().iter();
-        let leaves = pieces.flat_map(|piece| self.children.of(piece.child));
-        let is_left = |leaf: &&Arc<Leaf>| data.is_none() || !leaf.is_readable();
-        left_behind(leaves.filter(is_left), range.birth);
+        let holders = pieces.flat_map(|piece| self.children.holders(piece));
+        let left = holders.filter(|holder| data.is_none() || !holder.is_readable());
+        left.for_each(|holder| holder.left_behind(range.birth));
         if promised {
             self.blame(&read.failures, range.birth);
         }
@@ -243,13 +243,15 @@ impl<'a> StripeRead<'a> {
         })
     }
 
-    /// The leaves that have a piece, or may have something older in its place, the busiest first.
-    fn leaves_of(&self, piece: usize, stale: bool) -> Vec<&'a Arc<Leaf>> {
-        let leaves = self.top.children.of(self.pieces()[piece].child).iter();
-        let has = |leaf: &&Arc<Leaf>| leaf.is_readable() && leaf.misses(self.range.birth) == stale;
-        let mut leaves: Vec<_> = leaves.filter(has).collect();
-        leaves.sort_by_key(|leaf| Reverse(leaf.handle().active()));
-        leaves
+    /// Who has a piece, or may have something older in its place, the busiest first.
+    fn holders_of(&self, piece: usize, stale: bool) -> Vec<Holder<'a>> {
+        let top = self.top;
+        let holders = top.children.holders(&self.pieces()[piece]);
+        let has =
+            |holder: &Holder<'_>| holder.is_readable() && holder.misses(self.range.birth) == stale;
+        let mut holders: Vec<_> = holders.filter(has).collect();
+        holders.sort_by_key(|holder| Reverse(holder.leaf.handle().active()));
+        holders
     }
 
     /// Reads the pieces that are wanted and not there yet, all at once, from leaves that should have them, or from
@@ -261,20 +263,20 @@ impl<'a> StripeRead<'a> {
             Known::Read { .. } => false,
         };
         let open = (0..self.known.len()).filter(|p| is_open(p) && wanted(*p));
-        let mut open: Vec<_> = open.map(|p| (p, self.leaves_of(p, stale))).collect();
+        let mut open: Vec<_> = open.map(|p| (p, self.holders_of(p, stale))).collect();
         for (piece, _) in &open {
             self.known[*piece] = Known::Lost;
         }
         while !open.is_empty() {
-            open.retain_mut(|(_, leaves)| !leaves.is_empty());
-            let next = |(piece, leaves): &mut (usize, Vec<_>)| Some((*piece, leaves.pop()?));
-            let asked: Vec<(usize, &Arc<Leaf>)> = open.iter_mut().filter_map(next).collect();
-            let results = self.read_leaves(&asked);
-            for ((piece, leaf), data) in asked.into_iter().zip(results) {
+            open.retain_mut(|(_, holders)| !holders.is_empty());
+            let next = |(piece, holders): &mut (usize, Vec<_>)| Some((*piece, holders.pop()?));
+            let asked: Vec<(usize, Holder<'_>)> = open.iter_mut().filter_map(next).collect();
+            let results = self.read_holders(&asked);
+            for ((piece, holder), data) in asked.into_iter().zip(results) {
                 if let Some(data) = data {
                     self.known[piece] = Known::Read {
                         data,
-                        leaf: Arc::clone(leaf),
+                        leaf: Arc::clone(holder.leaf),
                         is_stale: stale,
                     };
                     open.retain(|(other, _)| *other != piece);
@@ -283,22 +285,23 @@ impl<'a> StripeRead<'a> {
         }
     }
 
-    /// Reads pieces from leaves, all at once. One that should have its piece and cannot read it is named: writing may
-    /// cure that.
-    fn read_leaves(&mut self, asked: &[(usize, &Arc<Leaf>)]) -> Vec<Option<Buffer>> {
-        let place = |(piece, leaf): &(usize, &'_ Arc<Leaf>)| {
+    /// Reads pieces from their holders, all at once. One that should have its piece and cannot read it is named:
+    /// writing may cure that.
+    fn read_holders(&mut self, asked: &[(usize, Holder<'_>)]) -> Vec<Option<Buffer>> {
+        let place = |(piece, holder): &(usize, Holder<'_>)| {
             let piece = &self.pieces()[*piece];
-            (Arc::clone(leaf), place_of(piece), piece.len as usize)
+            (Arc::clone(holder.leaf), place_of(piece), piece.len as usize)
         };
         let places: Vec<_> = asked.iter().map(place).collect();
         let results = read_all(&places, self.class, &self.top.read_threads);
         let mut read = Vec::new();
-        for ((_, leaf), result) in asked.iter().zip(results) {
+        for ((_, holder), result) in asked.iter().zip(results) {
+            let leaf = holder.leaf;
             read.push(match result {
                 Ok(data) => Some(data),
                 Err(failure) => {
                     let is_device = matches!(failure, Failure::Device(_));
-                    if is_device && !leaf.misses(self.range.birth) {
+                    if is_device && !holder.misses(self.range.birth) {
                         self.lacking.push(Arc::clone(leaf));
                     }
                     self.failures.push(leaf.handle().failure(failure));
@@ -316,7 +319,7 @@ impl<'a> StripeRead<'a> {
         let (parity, data): (Vec<_>, Vec<_>) = pieces.partition(|piece| only_parity[*piece]);
         let is_there = |piece: &usize| {
             let is_read = self.known[*piece].bytes().is_some();
-            is_read || !self.leaves_of(*piece, false).is_empty()
+            is_read || !self.holders_of(*piece, false).is_empty()
         };
         // What stands for pieces that are known not to be there is read with the others.
         let away = data.iter().filter(|piece| !is_there(piece)).count();
@@ -459,25 +462,29 @@ impl<'a> StripeRead<'a> {
     fn compare_others(&mut self, expected: &[Buffer]) {
         let mut others = Vec::new();
         for index in 0..expected.len() {
-            for leaf in self.top.children.of(self.pieces()[index].child) {
+            let top = self.top;
+            let piece = self.pieces()[index];
+            for holder in top.children.holders(&piece) {
+                let leaf = holder.leaf;
                 let was_asked = match &self.known[index] {
                     Known::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
                     Known::Unread | Known::Lost => false,
                 };
                 let same = |lacking: &Arc<Leaf>| Arc::ptr_eq(lacking, leaf);
                 let is_known = self.lacking.iter().any(same);
-                if is_known || !leaf.is_readable() {
+                if is_known || !holder.is_readable() {
                     continue;
                 }
-                if leaf.misses(self.range.birth) {
+                if holder.misses(self.range.birth) {
                     self.name(leaf, Failure::Missing);
                 } else if !was_asked {
-                    others.push((index, leaf));
+                    others.push((index, holder));
                 }
             }
         }
-        let results = self.read_leaves(&others);
-        for ((index, leaf), data) in others.into_iter().zip(results) {
+        let results = self.read_holders(&others);
+        for ((index, holder), data) in others.into_iter().zip(results) {
+            let leaf = holder.leaf;
             let named = self.lacking.iter().any(|other| Arc::ptr_eq(other, leaf));
             if data.is_some_and(|data| *data != *expected[index]) && !named {
                 self.name(leaf, Failure::Checksum);
@@ -496,14 +503,15 @@ impl<'a> StripeRead<'a> {
     fn nothing_found(&mut self) {
         let is_enough = self.is_enough();
         for (index, piece) in self.placement.pieces().iter().enumerate() {
-            for leaf in self.top.children.of(piece.child) {
+            for holder in self.top.children.holders(piece) {
+                let leaf = holder.leaf;
                 if self.failures.iter().any(|known| known.leaf == leaf.guid()) {
                     continue;
                 }
-                let condition = leaf.condition();
-                let failure = if !leaf.is_readable() {
+                let condition = holder.condition();
+                let failure = if !holder.is_readable() {
                     Failure::Unavailable(condition.state, condition.aux)
-                } else if leaf.misses(self.range.birth) {
+                } else if holder.misses(self.range.birth) {
                     Failure::Missing
                 } else if is_enough && self.known[index].bytes().is_some() {
                     Failure::Checksum

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 mod moved;
 mod several_stripes;
+mod spare_rooms;
 mod stripe;
 mod unflushed;
 
@@ -19,6 +20,7 @@ fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
         guid: Guid(guid),
         path: format!("/d{guid}"),
         ashift: 12,
+        spare_room: None,
     };
     Leaf::new(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>))
 }

@@ -14,6 +14,7 @@ fn top(id: u64, device: &Arc<MemoryDevice>) -> Arc<Top> {
         guid: Guid(id + 1),
         path: format!("/d{id}"),
         ashift: 12,
+        spare_room: None,
     };
     let leaf = Leaf::new(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>));
     let config = TopConfig {

@@ -198,10 +198,11 @@ impl Service {
                 VdevShape::Draid {
                     parity,
                     data,
+                    spares,
                     paths,
                 } => {
                     let count = paths.len();
-                    (format!("draid{parity}:{data}d:{count}c:0s"), count)
+                    (format!("draid{parity}:{data}d:{count}c:{spares}s"), count)
                 }
             };
             let text = match (there, new) {

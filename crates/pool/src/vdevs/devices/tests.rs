@@ -35,7 +35,7 @@ fn blocks_of_a_mirror_are_not_taken_for_blocks_of_a_raidz_inside_it() {
 }
 
 #[test]
-fn a_distributed_spare_in_use_is_as_a_device_that_is_away() {
+fn a_distributed_spare_without_room_in_its_vdev_is_as_a_device_that_is_away() {
     let mut top = node("draid", 2, files(10));
     top.list
         .set(keys::DRAID_DATA_COUNT, 1_u64)

@@ -3,6 +3,7 @@
 
 mod failing;
 mod labels;
+mod spare_rooms;
 mod spares;
 
 use std::path::{Path, PathBuf};

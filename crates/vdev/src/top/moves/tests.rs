@@ -26,6 +26,7 @@ fn vdev() -> Vdev {
             guid: base::Guid(number),
             path: format!("/dev/{number}"),
             ashift: 9,
+            spare_room: None,
         };
         Node::Leaf(Leaf::new(config, Some(Arc::clone(device) as _)))
     });

@@ -211,6 +211,7 @@ fn a_spare_whose_label_was_not_written_gets_it_with_the_next_import() {
         guid,
         path: s.display().to_string(),
         ashift: 9,
+        spare_room: None,
     };
     let spare = Leaf::new(leaf_of, Some(device));
     let blank = Uberblock::new(5000, Txg(0), 0, 0, BlockPointer::HOLE);
