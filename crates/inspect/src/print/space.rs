@@ -70,8 +70,8 @@ fn print_top(
         rule(12)
     )?;
     for (index, id) in maps.into_iter().enumerate() {
-        let start = (index as u64) << top.metaslab_shift;
-        let size = 1_u64 << top.metaslab_shift;
+        let place = top.metaslab(index);
+        let (start, size) = (place.start, place.end - place.start);
         let map = id.map(|id| pool.mos.object(id)).transpose()?;
         let allocated = map.as_ref().map_or(0, |map| phys(map).allocated);
         let free = size.saturating_add_signed(-allocated);

@@ -1,5 +1,7 @@
 //! What the space maps say is allocated.
 
+use std::ops::Range;
+
 use base::{ByteOrder, ObjectId, VdevId};
 use format::config::{directory, keys, vdev_zap};
 use format::nvlist::NvList;
@@ -22,6 +24,8 @@ pub(crate) struct TopSpace {
     pub(crate) ashift: u32,
     pub(crate) asize: u64,
     pub(crate) metaslab_shift: u32,
+    /// What places begin at multiples of, bytes.
+    unit: u64,
     pub(crate) class: &'static str,
     pub(crate) top_zap: Option<ObjectId>,
     metaslab_array: Option<ObjectId>,
@@ -48,6 +52,12 @@ fn sizes(pool: &RawPool, id: u64) -> Vec<u64> {
     let devices = top.leaves().iter().filter_map(|leaf| leaf.device());
     let by_device = |size| top.layout().size(size);
     devices.map(|device| by_device(device.size())).collect()
+}
+
+/// What places of a vdev begin at multiples of: whole stripes of a dRAID, else sectors.
+fn unit(pool: &RawPool, id: u64, ashift: u32) -> u64 {
+    let top = pool.pipeline.vdevs().top(VdevId(id));
+    top.map_or(1 << ashift, |top| top.layout().unit()).max(1)
 }
 
 /// How many bytes of a vdev can be in use: it is no larger than its largest device makes it, whatever a configuration
@@ -87,6 +97,7 @@ impl TopSpace {
             ashift,
             asize,
             metaslab_shift: number(keys::METASLAB_SHIFT).clamp(20, 60) as u32,
+            unit: unit(pool, number(keys::ID), ashift),
             class,
             top_zap,
             metaslab_array: object(keys::METASLAB_ARRAY),
@@ -97,6 +108,15 @@ impl TopSpace {
 
     pub(crate) fn metaslab_count(&self) -> u64 {
         self.asize >> self.metaslab_shift
+    }
+
+    /// Where a metaslab lies: what of its share of the vdev places can begin at. Its own map counts from there.
+    pub(crate) fn metaslab(&self, index: usize) -> Range<u64> {
+        let size = 1_u64 << self.metaslab_shift;
+        let at = |index: u64| index.saturating_mul(size);
+        let (from, to) = (at(index as u64), at(index as u64 + 1));
+        let start = from.checked_next_multiple_of(self.unit).unwrap_or(to);
+        start..start.max(to / self.unit * self.unit)
     }
 
     /// The space map object of every metaslab; none for those never used.
@@ -164,7 +184,7 @@ impl TopSpace {
     fn load_maps(&self, pool: &RawPool, faults: &mut Vec<MapFault>) -> Result<()> {
         for (index, id) in self.map_objects(pool)?.into_iter().enumerate() {
             let Some(id) = id else { continue };
-            let start = (index as u64) << self.metaslab_shift;
+            let start = self.metaslab(index).start;
             let map = pool.mos.object(id)?;
             for_each_entry(&map, self.ashift, &mut |entry| {
                 self.apply(&entry, start, faults)

@@ -192,3 +192,22 @@ fn distributed_spares_stand_in_for_devices() {
     assert!(contents(&session, 2 * FILES) == written);
     session.export_clean("tank");
 }
+
+/// Three sectors to a stripe: metaslabs begin within stripes, and their maps count from the next ones.
+#[test]
+fn metaslabs_that_begin_within_stripes_are_verified() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let devices = images(&session, 5, 192);
+    let mut vdevs = vec!["draid1:2d:5c:1s"];
+    vdevs.extend(devices.iter().map(|device| path(device)));
+    let options = ["-o", "ashift=9", "-o", "feature@log_spacemap=disabled"];
+    session.create_of("tank", &vdevs, &options);
+    fill(&session, 0);
+    session.export_clean("tank");
+    let mut line = vec!["inspect", "--verify"];
+    line.extend(devices.iter().map(|device| path(device)));
+    let told = session.ok(&line);
+    assert!(!told.contains("leaked space"), "{told}");
+}

@@ -2,12 +2,14 @@
 
 use crate::disk::{Disk, Plug};
 use crate::files::{States, differences};
-use crate::view::{View, can_do_without};
+use crate::view::{NO_DISK, View, can_do_without};
 use millpond_torture::operation::{Chooser, Limits};
 use millpond_torture::pool_model::PoolModel;
 use millpond_torture::random::Random;
 use millpond_torture::test_pool::{POOL, TestPool};
-use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection, VdevRole};
+use pool::{
+    CreateOptions, DraidWidth, ImportOptions, NewDevice, NewVdev, Pool, Selection, VdevRole,
+};
 use sim::{Fault, FaultKind, Timeline, Times};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -98,6 +100,11 @@ impl History {
         };
         let mut described = Vec::new();
         let mut vdev = |history: &mut Self, with_parity: bool| {
+            if with_parity && history.random.one_in(3) {
+                let (width, vdev) = history.new_draid();
+                println!("{width:?}");
+                return vdev;
+            }
             let parity =
                 (with_parity && !history.random.one_in(4)).then(|| 1 + history.random.below(3));
             let width = match parity {
@@ -158,6 +165,20 @@ impl History {
             None if width == 1 => NewVdev::Single(devices.remove(0)),
             None => NewVdev::Mirror(devices),
         }
+    }
+
+    /// A dRAID, with distributed spares or without.
+    fn new_draid(&mut self) -> (DraidWidth, NewVdev) {
+        let mut below = |count: usize| self.random.below(count);
+        let (parity, data, spares) = (1 + below(2), 1 + below(3), below(3));
+        let count = (parity + data + spares + below(2)).max(2);
+        let width = DraidWidth {
+            parity: parity as u64,
+            data,
+            spares,
+        };
+        let devices = (0..count).map(|_| self.new_disk(SIZE).1).collect();
+        (width, NewVdev::Draid(width, devices))
     }
 
     /// Nobody has the pool open: what is on the disks is there for certain.
@@ -364,7 +385,8 @@ impl History {
     pub(crate) fn do_without(&mut self, test_pool: &TestPool) {
         let pool = &test_pool.pool;
         let view = View::of(pool);
-        let mut left: Vec<usize> = view.sides().map(|(_, side)| side.disk).collect();
+        let disks = view.sides().map(|(_, side)| side.disk);
+        let mut left: Vec<usize> = disks.filter(|disk| *disk != NO_DISK).collect();
         let mut without = self.troubled();
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         while !left.is_empty() {

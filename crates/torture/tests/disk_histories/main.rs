@@ -1,8 +1,8 @@
-//! Random histories in which all disk operations meet, in any order: pools of single disks, mirrors and RAID-Z, with
-//! special, log and spare devices, on simulated disks. Devices are attached, replaced, detached, taken out of use and
-//! back, added, removed, expanded over; scans, trims and checkpoints come and go; files, snapshots and clones change
-//! meanwhile. Disks fail, rot, are pulled out and put back within what the pool tolerates; the power goes at any
-//! moment.
+//! Random histories in which all disk operations meet, in any order: pools of single disks, mirrors, RAID-Z and dRAID,
+//! with special, log and spare devices and distributed spares, on simulated disks. Devices are attached, replaced,
+//! detached, taken out of use and back, added, removed, expanded over; scans, trims and checkpoints come and go; files,
+//! snapshots and clones change meanwhile. Disks fail, rot, are pulled out and put back within what the pool tolerates;
+//! the power goes at any moment.
 //!
 //! Requests that are refused are so for a reason that the rules know (`rules.rs`). Nothing is lost: after each import
 //! the files are as the model says, also without the devices that the pool says it does not need. At the end, when all

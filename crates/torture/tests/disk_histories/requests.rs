@@ -2,10 +2,11 @@
 
 use crate::history::History;
 use crate::rules::Request;
-use crate::view::{Side, View, Whole, disk_of};
+use crate::view::{NO_DISK, Side, View, Whole, disk_of};
 use base::Guid;
 use millpond_torture::test_pool::TestPool;
 use pool::{AttachOptions, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
+use std::path::PathBuf;
 use std::sync::Arc;
 use vdev::VdevState;
 
@@ -135,7 +136,12 @@ impl History {
                 let mut logs = view.there().filter(|top| top.role == VdevRole::Log);
                 Request::RemoveLog(logs.next()?.guid)
             }
-            17 => Request::RemoveSpare(view.spares.first()?.guid),
+            17 => {
+                if view.spares.is_empty() {
+                    return None;
+                }
+                Request::RemoveSpare(self.random.pick(&view.spares).guid)
+            }
             18 | 19 if is_few => {
                 // What is wrong on one device would be on several then: no other one may be lost.
                 let is_rotten = |top: &Whole| {
@@ -153,8 +159,9 @@ impl History {
             _ => {
                 let mut spares = view.spares.iter();
                 let spare = spares.find(|spare| !spare.is_used && spare.is_there);
-                match spare {
-                    Some(spare) => Request::Spare(leaf, disk_of(&spare.path)),
+                match spare.map(|spare| (disk_of(&spare.path), &spare.path)) {
+                    Some((NO_DISK, name)) => Request::Spare(leaf, PathBuf::from(name)),
+                    Some((disk, _)) => Request::Spare(leaf, self.disks[disk].path()),
                     None => Request::Reopen,
                 }
             }
@@ -228,8 +235,8 @@ impl History {
                 let device = self.new_device().1;
                 pool.attach_device(*leaf, &device, &options(true))
             }
-            Request::Spare(leaf, disk) => {
-                let device = pool::NewDevice::Path(self.disks[*disk].path());
+            Request::Spare(leaf, path) => {
+                let device = pool::NewDevice::Path(path.clone());
                 pool.attach_device(*leaf, &device, &options(true))
             }
             Request::Detach(leaf) => pool.detach_device(*leaf),

@@ -1,8 +1,9 @@
 //! Which requests about devices are refused, and why: told from how the devices stand, by rules of this test's own.
 
-use crate::view::{View, Whole};
+use crate::view::{NO_DISK, View, Whole};
 use base::Guid;
 use pool::{OutOfUse, VdevRole};
+use std::path::PathBuf;
 
 /// A request about the devices of a pool.
 #[derive(Clone, Debug)]
@@ -10,7 +11,7 @@ pub(crate) enum Request {
     Attach(Guid),
     Replace(Guid),
     /// A spare takes a place by the operator's word.
-    Spare(Guid, usize),
+    Spare(Guid, PathBuf),
     Detach(Guid),
     Offline(Guid, OutOfUse),
     Online(Guid),
@@ -65,6 +66,9 @@ const NO_SPACE: &str = "out of space";
 
 const NO_REMOVAL: &str = "no removal in progress";
 const NO_CHECKPOINT: &str = "checkpoint does not exist";
+const ITS_OWN: &str = "devices of its own dRAID only";
+const NOT_REMOVABLE: &str = "dRAID spares cannot be removed";
+const NOT_SUPPORTED: &str = "operation not supported on this type of pool";
 const FOR_DATA: &str = "spares stand in for devices with data only";
 
 /// Adds a reason if it holds.
@@ -84,7 +88,7 @@ impl View {
         }
         match request {
             Request::Attach(leaf) | Request::Replace(leaf) | Request::Spare(leaf, _) => {
-                possible.push(NO_SUCH);
+                possible.extend([NO_SUCH, ITS_OWN]);
                 self.reasons_against_another(request, *leaf, sure);
             }
             Request::Detach(leaf) => {
@@ -94,6 +98,8 @@ impl View {
             Request::Offline(leaf, how) => {
                 possible.extend([NO_SUCH, NO_REPLICAS]);
                 let is_alone = self.top_of(*leaf).is_some_and(Whole::has_one);
+                let is_room = self.side(*leaf).is_some_and(|side| side.disk == NO_DISK);
+                if_so(is_room, NOT_SUPPORTED, sure);
                 if_so(!how.faulted && is_alone, NO_REPLICAS, sure);
             }
             Request::Online(_)
@@ -115,7 +121,10 @@ impl View {
             Request::RemoveLog(_) => possible.push(BUSY),
             Request::RemoveSpare(guid) => {
                 let is_used = self.sides().any(|(_, side)| side.guid == *guid);
-                if_so(is_used, IN_USE, sure);
+                let spare = self.spares.iter().find(|spare| spare.guid == *guid);
+                let is_room = spare.is_some_and(|spare| spare.kind == "dspare");
+                if_so(is_room, NOT_REMOVABLE, sure);
+                if_so(is_used && !is_room, IN_USE, sure);
                 possible.extend([IN_USE, NO_SUCH]);
             }
             Request::Expand(top) => {
@@ -162,7 +171,8 @@ impl View {
         let for_good = matches!(request, Request::Replace(_));
         let is_taken =
             side.above == "replacing" || (side.above == "spare" && (side.stands_in || !for_good));
-        if_so(!is_attached && is_taken, REPLACED, sure);
+        let is_spare_itself = is_spare && side.stands_in;
+        if_so(!is_attached && is_taken || is_spare_itself, REPLACED, sure);
         let is_for_data = self
             .top_of(leaf)
             .is_some_and(|top| top.role == VdevRole::Data);
@@ -185,8 +195,11 @@ impl View {
             sure.push(LOG_STAYS);
             return;
         }
-        let is_odd =
-            |one: &Whole| one.kind == "raidz" || !one.is_flat || one.ashift != removed.ashift;
+        let is_odd = |one: &Whole| {
+            ["raidz", "draid"].contains(&one.kind.as_str())
+                || !one.is_flat
+                || one.ashift != removed.ashift
+        };
         let mut others = self.there().filter(|one| one.role != VdevRole::Log);
         if_so(others.any(is_odd), SHAPES, sure);
         possible.extend([BUSY, NO_SPACE, SHAPES]);

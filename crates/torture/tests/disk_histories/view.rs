@@ -50,8 +50,14 @@ pub(crate) struct View {
     pub(crate) is_scanning: bool,
 }
 
+/// In place of the number of a disk, of a distributed spare.
+pub(crate) const NO_DISK: usize = usize::MAX;
+
 /// The number of a device's disk, with which its path ends.
 pub(crate) fn disk_of(path: &str) -> usize {
+    if path.starts_with("draid") {
+        return NO_DISK;
+    }
     let name = path.rsplit('/').next().unwrap();
     let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let digits = digits.split('.').next().unwrap();
