@@ -21,6 +21,7 @@ use crate::tunables;
 use slice::Slice;
 
 pub(crate) use livelists::PartInHand;
+pub use trees::QueuedTrees;
 
 impl Dsl {
     /// Blocks whose freeing needs more work go to the list of later frees, and are charged to

@@ -6,7 +6,7 @@
 //! may change keeps the stamp with it and looks again when it differs.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use base::ObjectId;
@@ -84,6 +84,8 @@ pub struct Dsl {
     pub(crate) destroying: Mutex<(base::Txg, u64)>,
     /// Of a destroyed clone's livelist: what is being freed.
     pub(crate) livelist_part: Mutex<Option<PartInHand>>,
+    /// The tree that is being freed waits for a device.
+    pub(crate) trees_wait: AtomicBool,
     pub(crate) myself: Weak<Self>,
     root_name: Mutex<String>,
     stamp: AtomicU64,
@@ -146,6 +148,7 @@ impl Dsl {
             stopped: Mutex::new(&STOPPED, BTreeMap::new()),
             destroying: Mutex::new(&DESTROYING, (base::Txg(0), 0)),
             livelist_part: Mutex::new(&LIVELIST_PART, None),
+            trees_wait: AtomicBool::new(false),
             myself: Weak::clone(myself),
             root_name: Mutex::new(&ROOT_NAME, name),
             stamp: AtomicU64::new(1),

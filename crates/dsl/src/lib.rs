@@ -47,6 +47,7 @@ pub use delegation::{ChangeGrants, Grant};
 pub use directory::key_creation::{NewEncryption, NewKey};
 pub use directory::{Directory, DirectorySpace, KeyRecord};
 pub use error::{DslError, Result};
+pub use free::QueuedTrees;
 pub use keys::Keys;
 pub use layer::{Dsl, OpenDsl, QuietTree};
 pub use mos::Mos;

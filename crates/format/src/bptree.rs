@@ -154,6 +154,34 @@ impl TreePlace {
         }
     }
 
+    /// Whether what a bookmark says that is next lies below this block.
+    #[must_use]
+    pub fn holds(self, bookmark: &[u64; 4]) -> bool {
+        let &[_, object, level, block] = bookmark;
+        if *bookmark == [0; 4] || is_root(bookmark) {
+            return false;
+        }
+        let next = Self {
+            object,
+            level: u8::try_from(level).unwrap_or(u8::MAX),
+            block,
+            ..self
+        }
+        .extent();
+        let own = self.extent();
+        own.first <= next.first && next.last <= own.last
+    }
+
+    /// Object and number of the first block of level 0 below this one: of the dnodes themselves, of the first object of
+    /// which they can be.
+    #[must_use]
+    pub fn first_below(self) -> (u64, u64) {
+        match self.extent().first {
+            (0, _) => (1, 0),
+            first => first,
+        }
+    }
+
     fn extent(self) -> Extent {
         /// A block of dnodes stands above all blocks of its objects.
         const ABOVE_OBJECTS: u32 = 64;

@@ -1,8 +1,10 @@
 //! The trees of destroyed datasets: a queue of them, of which each txg frees a slice.
 //!
 //! What cannot be read of the queue any more leaks, and what waits behind it goes on. It stays charged to `$FREE` until
-//! nothing waits any more, and then moves to `$LEAK`.
+//! nothing waits any more, and then moves to `$LEAK`. A tree of which a block is on a device that does not answer is
+//! left for another txg, and those behind it wait with it: no txg waits for what is to be freed.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 
 use base::ObjectId;
@@ -13,7 +15,7 @@ use format::config::directory as keys;
 use format::{BlockPointer, ObjectType, features};
 
 use super::slice::Slice;
-use super::walk::{TreeWalk, WalkEnd};
+use super::walk::{Patience, TreeWalk, WalkEnd};
 use crate::bpobj::unless_lost;
 use crate::error::Result;
 use crate::layer::Dsl;
@@ -30,6 +32,17 @@ static TREES_LOST: LazyLock<Arc<Counter>> =
 /// Blocks of trees that were freed in one txg, in a pool without `async_destroy`.
 static FREED_AT_ONCE: LazyLock<Arc<Histogram>> =
     LazyLock::new(|| registry().histogram("dsl.tree_blocks_at_once"));
+
+/// What waits in the queue of trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuedTrees {
+    /// The object that has the queue: once it is empty the queue goes, and the next one is another.
+    pub queue: ObjectId,
+    /// The first one that is not freed.
+    pub begin: u64,
+    /// One past the last one.
+    pub end: u64,
+}
 
 impl Dsl {
     fn queue(&self) -> Result<Option<Arc<Object>>> {
@@ -94,30 +107,68 @@ impl Dsl {
             if limit == 0 {
                 return Ok(());
             }
+            let (walked, waits) = self.free_first_tree(tx, &queue, header.begin, limit)?;
+            self.trees_wait.store(waits, Ordering::Relaxed);
+            if waits {
+                return Ok(());
+            }
             // A tree that was done already, or of which nothing is left, is something done as well.
-            let walked = self.free_first_tree(tx, &queue, header.begin, limit)?;
             slice.done(walked.max(1));
         }
     }
 
-    fn free_first_tree(&self, tx: &Tx, queue: &Arc<Object>, index: u64, limit: u64) -> Result<u64> {
+    /// Whether what is to be freed in the background waits for a device.
+    #[must_use]
+    pub fn waits_for_devices(&self) -> bool {
+        self.trees_wait.load(Ordering::Relaxed)
+    }
+
+    /// The trees that are queued: the object that has the queue, and how many were ever queued there; none if none is.
+    ///
+    /// # Errors
+    /// The queue cannot be read.
+    pub fn queued_trees(&self) -> Result<Option<QueuedTrees>> {
+        let Some(queue) = self.queue()? else {
+            return Ok(None);
+        };
+        let header: BlockTreePhys = read_record(&queue)?;
+        Ok((header.begin < header.end).then(|| QueuedTrees {
+            queue: queue.id(),
+            begin: header.begin,
+            end: header.end,
+        }))
+    }
+
+    /// Frees a part of a tree: how many blocks, and whether it waits for a device.
+    fn free_first_tree(
+        &self,
+        tx: &Tx,
+        queue: &Arc<Object>,
+        index: u64,
+        limit: u64,
+    ) -> Result<(u64, bool)> {
         let mut freed = Sizes::ZERO;
-        let mut walked = 0;
+        let (mut walked, mut waits) = (0, false);
         let mut done = true;
         let entry = self.queued_tree(queue, index)?;
         if let Some(mut entry) = entry.filter(|entry| entry.birth != DONE) {
             let store = self.mos.store.as_ref();
-            let mut walk = TreeWalk::new(store, entry.birth, entry.bookmark, limit);
+            let share = (limit, Patience::Later);
+            let mut walk = TreeWalk::new(store, entry.birth, entry.bookmark, share);
             let end = walk.run(&entry.root, &mut |pointer| {
                 freed += Sizes::of(store, pointer);
                 self.release(tx, pointer)
             })?;
             walked = walk.visited();
-            if let WalkEnd::Paused(bookmark) = end {
-                entry.bookmark = bookmark;
-                done = false;
-            } else {
-                entry.birth = DONE;
+            if walked == 0 && matches!(end, WalkEnd::Waiting(_)) {
+                return Ok((0, true));
+            }
+            match end {
+                WalkEnd::Done => entry.birth = DONE,
+                WalkEnd::Paused(bookmark) => (entry.bookmark, done) = (bookmark, false),
+                WalkEnd::Waiting(bookmark) => {
+                    (entry.bookmark, done, waits) = (bookmark, false, true);
+                }
             }
             let bytes = entry.to_bytes(base::ByteOrder::NATIVE);
             queue.write(tx, BlockTreeEntry::offset(index), &bytes)?;
@@ -131,7 +182,7 @@ impl Dsl {
             }
         })?;
         self.charge_free(tx, -freed)?;
-        Ok(walked)
+        Ok((walked, waits))
     }
 
     fn drop_queue(&self, tx: &Tx, queue: &Arc<Object>) -> Result<()> {
@@ -148,7 +199,7 @@ impl Dsl {
         birth: base::Txg,
     ) -> Result<()> {
         let store = self.mos.store.as_ref();
-        let mut walk = TreeWalk::new(store, birth, [0; 4], u64::MAX);
+        let mut walk = TreeWalk::new(store, birth, [0; 4], (u64::MAX, Patience::Now));
         walk.run(root, &mut |pointer| self.release(tx, pointer))?;
         FREED_AT_ONCE.record(walk.visited());
         Ok(())

@@ -4,7 +4,8 @@
 //! only, for OpenZFS goes on from nothing else; bookmarks of other levels are understood.
 //!
 //! Order: objects ascend, the three accounting objects last; within an object blocks ascend, the
-//! spill block last. A block that cannot be read is freed, and what hangs below it is lost.
+//! spill block last. A block that cannot be read is freed, and what hangs below it is lost; one on a device that does
+//! not answer is waited for: by the walk, which comes back another time, or by the sync where there is no other time.
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use dmu::{BlockStore, DmuError, raw};
@@ -13,6 +14,7 @@ use format::dnode::{self, DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
 use sys::Buffer;
+use txg::SyncContext;
 
 use crate::error::Result;
 
@@ -27,6 +29,17 @@ pub(super) enum WalkEnd {
     Done,
     /// The limit was reached; the walk goes on from this bookmark.
     Paused([u64; 4]),
+    /// A device does not answer that may have what comes next; from this bookmark on nothing was freed.
+    Waiting([u64; 4]),
+}
+
+/// What a walk does when a device does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It ends, and comes back in a later txg.
+    Later,
+    /// It waits for the device, as the txg does that it is a part of.
+    Now,
 }
 
 /// A walk.
@@ -37,6 +50,18 @@ pub(super) struct TreeWalk<'a> {
     limit: u64,
     visited: u64,
     paused: Option<[u64; 4]>,
+    patience: Patience,
+    /// It is paused for a device.
+    is_waiting: bool,
+}
+
+/// The content of a block.
+enum Content {
+    There(Buffer),
+    /// No device has it any more.
+    Lost,
+    /// Some device may have it that does not answer.
+    Away,
 }
 
 type Free<'f> = dyn FnMut(&BlockPointer) -> Result<()> + 'f;
@@ -48,7 +73,7 @@ impl<'a> TreeWalk<'a> {
         store: &'a dyn BlockStore,
         birth: Txg,
         bookmark: [u64; 4],
-        limit: u64,
+        (limit, patience): (u64, Patience),
     ) -> Self {
         let bookmark = (bookmark != [0; 4]).then_some(bookmark);
         Self {
@@ -58,6 +83,8 @@ impl<'a> TreeWalk<'a> {
             limit,
             visited: 0,
             paused: None,
+            patience,
+            is_waiting: false,
         }
     }
 
@@ -71,15 +98,38 @@ impl<'a> TreeWalk<'a> {
         if self.is_dead(root) {
             let place = Bookmark::root(ObjectSetId(NO_OBJECT_SET));
             let at_root = self.bookmark.is_some_and(|at| bptree::is_root(&at));
-            if !at_root
-                && let Some(block) = self.read(root, place)?
-                && let Ok(phys) = raw::root(&block)
-            {
-                self.object_set(&phys, free)?;
+            if !at_root {
+                match self.read(root, place)? {
+                    Content::There(block) => {
+                        if let Ok(phys) = raw::root(&block) {
+                            self.object_set(&phys, free)?;
+                        }
+                    }
+                    Content::Lost => {}
+                    Content::Away => self.wait(self.bookmark.unwrap_or_default()),
+                }
             }
             self.give(root, [NO_OBJECT_SET, 0, bptree::ROOT_LEVEL, 0], free)?;
         }
-        Ok(self.paused.map_or(WalkEnd::Done, WalkEnd::Paused))
+        Ok(match self.paused {
+            None => WalkEnd::Done,
+            Some(bookmark) if self.is_waiting => WalkEnd::Waiting(bookmark),
+            Some(bookmark) => WalkEnd::Paused(bookmark),
+        })
+    }
+
+    /// Ends before `bookmark`, for a device does not answer.
+    const fn wait(&mut self, bookmark: [u64; 4]) {
+        self.paused = Some(bookmark);
+        self.is_waiting = true;
+    }
+
+    /// Ends before anything below a block, but for what was freed there before this walk.
+    fn wait_below(&mut self, place: TreePlace) {
+        let (object, block) = place.first_below();
+        let first = [NO_OBJECT_SET, object, 0, block];
+        let known = self.bookmark.filter(|at| place.holds(at));
+        self.wait(known.unwrap_or(first));
     }
 
     fn object_set(&mut self, phys: &ObjectSetPhys, free: &mut Free<'_>) -> Result<()> {
@@ -160,8 +210,13 @@ impl<'a> TreeWalk<'a> {
         if place.level == 0 && place.object != 0 {
             return Ok(());
         }
-        let Some(block) = self.read(pointer, bookmark(place))? else {
-            return Ok(());
+        let block = match self.read(pointer, bookmark(place))? {
+            Content::There(block) => block,
+            Content::Lost => return Ok(()),
+            Content::Away => {
+                self.wait_below(place);
+                return Ok(());
+            }
         };
         if place.level == 0 {
             return self.dnodes(&block, place.block, free);
@@ -191,12 +246,17 @@ impl<'a> TreeWalk<'a> {
         Ok(())
     }
 
-    /// The content of a block; none if it is lost. One on a device that does not answer is not.
-    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Option<Buffer>> {
+    /// The content of a block, as far as it can be had.
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Content> {
+        let _impatient = match self.patience {
+            Patience::Later => Some(SyncContext::enter_task()),
+            Patience::Now => None,
+        };
         match self.store.read_structure(pointer, place) {
-            Ok(block) => Ok(Some(block)),
-            Err(source) if source.is_of_device() => Err(DmuError::Read { place, source }.into()),
-            Err(_) => Ok(None),
+            Ok(block) => Ok(Content::There(block)),
+            Err(source) if !source.is_of_device() => Ok(Content::Lost),
+            Err(_) if self.patience == Patience::Later => Ok(Content::Away),
+            Err(source) => Err(DmuError::Read { place, source }.into()),
         }
     }
 

@@ -30,8 +30,8 @@ const LITTLE: u64 = 64;
 const MUCH: u64 = 128;
 /// Others' threads that could run for each CPU, in 256 parts: they want it with nearly one or more,
 const WANTED: u64 = 224;
-/// and do not with fewer than that.
-const FREE: u64 = 160;
+/// and do not with fewer than that. One program that asks, on two CPUs, and what the system does for it, are fewer.
+const FREE: u64 = 208;
 
 /// Whether the session is this process's own: a library does not change that of the program it is in.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
@@ -134,7 +134,8 @@ impl State {
             .others
             .map_or(u64::MAX, |threads| threads.saturating_mul(256));
         if passed_ns > PAUSE_NS {
-            (self.other_work, self.others) = (0, others);
+            // Nor does this moment: whoever starts a program that asks could run in it as well.
+            (self.other_work, self.others) = (0, 0);
             return Target::AsItIs;
         }
         let lately = |before: u64, now: u64| before / 4 * 3 + now / 4;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::JoinHandle;
 use base::{ObjectId, Txg};
-use dsl::Succession;
+use dsl::{QueuedTrees, Succession};
 use intent::Resume;
 
 use super::ahead::Ahead;
@@ -60,6 +60,8 @@ pub(super) struct Control {
     pub(super) course: Course,
     /// Where it was when all that it had collected was looked at: what is stored.
     pub(super) kept: Course,
+    /// Trees that were queued to be freed when a resilver had seen everything: it may have seen none of them.
+    pub(super) trees: Option<QueuedTrees>,
     /// What was collected is being looked at, until there is nothing left of it.
     pub(super) is_issuing: bool,
     /// How far the intent log of the object set under way was looked at.
@@ -110,6 +112,7 @@ impl Scrub {
             number: 0,
             course: Course::begin(ScanPhys::default()),
             kept: Course::begin(ScanPhys::default()),
+            trees: None,
             is_issuing: false,
             log: LogPlace::default(),
             paused_at_s: 0,

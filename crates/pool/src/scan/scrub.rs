@@ -260,6 +260,7 @@ impl Pool {
             control.kept = course.clone();
             control.course = course;
             control.is_issuing = false;
+            control.trees = None;
             control.log = LogPlace::default();
             *scrub.ahead.lock() = Ahead::default();
             control.paused_at_s = self.clock().now_s();

@@ -192,6 +192,10 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     let Some(writer) = &pool.writer else {
         return true;
     };
+    if awaits_trees(pool, scrub) {
+        // Each txg frees some; meanwhile the scan can be stopped, and the pool be closed.
+        return writer.engine.wait_synced(None).is_err();
+    }
     let scan = {
         let mut control = scrub.control.lock();
         match control.request {
@@ -217,6 +221,29 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     let _ = writer.engine.wait_synced(None);
     pool.let_go(writer);
     true
+}
+
+/// Whether a resilver that has seen everything is not to end yet: what of a destroyed dataset is still to be freed it
+/// has seen only in part, perhaps, and who frees it reads it. What is queued from now on it has seen.
+fn awaits_trees(pool: &Pool, scrub: &Scrub) -> bool {
+    let is_resilver = scrub
+        .current()
+        .is_some_and(|scan| scan.function == FUNCTION_RESILVER);
+    if !is_resilver {
+        return false;
+    }
+    let queued = pool.dsl.queued_trees();
+    if queued.is_err() || pool.dsl.waits_for_devices() {
+        // It is seen when another resilver comes.
+        pool.leave_behind_through(Txg(u64::MAX));
+        return false;
+    }
+    let Some(queued) = queued.ok().flatten() else {
+        return false;
+    };
+    let mut control = scrub.control.lock();
+    let first = *control.trees.get_or_insert(queued);
+    first.queue == queued.queue && queued.begin < first.end
 }
 
 /// One slice: collects blocks; where to go on, none when the object set is done. Nothing when the object set cannot be

@@ -33,7 +33,8 @@ fn who_answers_gets_more_soon_and_who_works_does_not() {
     for answering in [0.01, 0.5, 2.0] {
         let targets = looks(&mut State::default(), 10, (answering, 0.1), &[8]);
         assert_eq!(targets[0], Target::AsItIs, "after a pause");
-        assert!(targets[1..].iter().all(|target| *target == Target::More));
+        // One look shows a moment, two are enough where many compute.
+        assert!(targets[2..].iter().all(|target| *target == Target::More));
         let targets = looks(&mut State::default(), 10, (answering, 1.0), &[8]);
         assert!(targets[4..].iter().all(|target| *target == Target::Usual));
     }
@@ -69,10 +70,23 @@ fn nobody_gets_more_while_cpus_are_free() {
     let targets = looks(&mut state, 10, (0.5, 0.0), &[4, 5, 3]);
     assert_eq!(targets.last(), Some(&Target::More));
     // One who rests for a moment changes nothing; all do.
-    let targets = looks(&mut state, 12, (0.5, 0.0), &[4, 4, 2]);
-    assert!(!targets.contains(&Target::Usual));
-    let targets = looks(&mut state, 14, (0.5, 0.0), &[1]);
+    let targets = looks(&mut state, 12, (0.5, 0.0), &[4, 4, 4, 2]);
+    assert!(!targets[8..].contains(&Target::Usual));
+    // Fewer than CPUs, for longer: it is given back.
+    let targets = looks(&mut state, 14, (0.5, 0.0), &[3]);
     assert_eq!(targets.last(), Some(&Target::Usual));
+    let targets = looks(&mut state, 16, (0.5, 0.0), &[4]);
+    assert_eq!(targets.last(), Some(&Target::More));
+    let targets = looks(&mut state, 18, (0.5, 0.0), &[1]);
+    assert_eq!(targets.last(), Some(&Target::Usual));
+}
+
+/// A request that comes after a pause comes from a program that was started just now, by others.
+#[test]
+fn a_crowd_at_the_beginning_is_none() {
+    let crowd = [12, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2];
+    let targets = looks(&mut State::default(), 10, (0.5, 0.0), &crowd);
+    assert!(!targets.contains(&Target::More), "{targets:?}");
 }
 
 #[test]
