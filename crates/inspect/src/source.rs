@@ -75,17 +75,20 @@ impl BlockStore for Store {
 }
 
 impl Source {
-    /// Opens the pool on these images, reading only. What is odd about it goes to `problems`.
-    pub(crate) fn open(
-        images: &[PathBuf],
-        ring: &KeyRing,
-        problems: &mut Problems,
-    ) -> Result<Self> {
+    /// Opens the pool of a target, reading only: of several on its images the one that its place names. What is odd
+    /// about it goes to `problems`.
+    pub(crate) fn open(target: &Target, ring: &KeyRing, problems: &mut Problems) -> Result<Self> {
         let options = OpenOptions {
-            paths: images.to_vec(),
+            paths: target.images.clone(),
             ..OpenOptions::default()
         };
-        let pool = RawPool::open(&options)?;
+        let pool = match (RawPool::open(&options), target.pool()) {
+            (Err(InspectError::SeveralPools(_)), Some(name)) => RawPool::open(&OpenOptions {
+                pool: Some(name.to_owned()),
+                ..options
+            }),
+            (opened, _) => opened,
+        }?;
         refuse_unknown(&pool)?;
         if pool.uberblocks_skipped > 0 {
             problems.note(
@@ -111,7 +114,7 @@ impl Source {
             prefetcher,
         });
         Ok(Self {
-            images: images.to_vec(),
+            images: target.images.clone(),
             pool,
             store,
             keys,
@@ -405,10 +408,15 @@ impl Sources {
 
     /// The pool of a target.
     pub(crate) fn get(&mut self, target: &Target, problems: &mut Problems) -> Result<Arc<Source>> {
-        if let Some(source) = self.open.iter().find(|open| open.images == target.images) {
+        // Several pools may lie on these images.
+        let is_meant = |open: &&Arc<Source>| {
+            let is_named = target.pool().is_none_or(|name| name == open.pool.name);
+            open.images == target.images && is_named
+        };
+        if let Some(source) = self.open.iter().find(is_meant) {
             return Ok(Arc::clone(source));
         }
-        let source = Arc::new(Source::open(&target.images, &self.keys, problems)?);
+        let source = Arc::new(Source::open(target, &self.keys, problems)?);
         self.open.push(Arc::clone(&source));
         Ok(source)
     }

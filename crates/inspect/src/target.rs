@@ -73,6 +73,16 @@ fn split<'a>(word: &'a str, exists: &dyn Fn(&Path) -> bool) -> Option<(&'a str, 
     existing.or_else(|| splits.next())
 }
 
+impl Target {
+    /// The pool that the place names, if it names one: it begins with the pool's name.
+    pub(crate) fn pool(&self) -> Option<&str> {
+        let Components { dataset, rest, .. } = Components::of(&self.place);
+        let named = dataset.unwrap_or(rest);
+        let first = named.first()?;
+        Some(first.split_once('@').map_or(*first, |(pool, _)| pool))
+    }
+}
+
 /// The components of a place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Components<'a> {

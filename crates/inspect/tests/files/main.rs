@@ -60,6 +60,31 @@ fn a_volume_is_a_raw_file() {
     assert_eq!(again.problems.lines().count(), 1);
 }
 
+#[test]
+fn of_several_pools_the_named_one_is_opened() {
+    let pools = [golden::pool("default"), golden::pool("nofeat")];
+    let [Some(one), Some(other)] = pools else {
+        return;
+    };
+    let listed = |images: &[PathBuf], place: &str| {
+        let mut out = Vec::new();
+        let problems = ls(&words(images, place), &ListOptions::default(), &mut out).unwrap();
+        let problems: Vec<String> = problems.lines().collect();
+        (String::from_utf8(out).unwrap(), problems)
+    };
+    let both = [one.images(), other.images()].concat();
+    for pool in [one, other] {
+        let name = pool.pool_name();
+        let alone = listed(&pool.images(), &name);
+        assert_eq!(alone.1, Vec::<String>::new());
+        assert_eq!(listed(&both, &name), alone);
+    }
+    let (_, problems) = listed(&both, "");
+    assert!(problems[0].contains("several pools found"), "{problems:?}");
+    let (_, problems) = listed(&both, "nobody/x");
+    assert!(problems[0].contains("nobody"), "{problems:?}");
+}
+
 fn is_root() -> bool {
     sys::user_id() == 0
 }
