@@ -8,13 +8,17 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use admin::changes::NewKey;
+use admin::rows::Row;
+use admin::rows::dataset::{KEYFORMAT, KEYLOCATION};
 use admin::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
-use admin::{Failure, FailureKind, human_bytes};
+use admin::{CreateRequest, Failure, FailureKind, human_bytes};
 use control::{ImageReport, ImageRequest, ImageSource, Reproducible};
 use serde_json::json;
 
 use crate::flags::PROGRESS_JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::key_material;
 use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 use crate::zpool::create::{self, NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
@@ -133,6 +137,7 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
             return Err(Failure::new(FailureKind::Invalid, text).into());
         }
     }
+    pool.key = key(call, &pool, archive)?;
     let least = call.value("size") == Some(LEAST);
     if !least {
         pool.file_size = file_size(call)?;
@@ -151,6 +156,29 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
         least,
         reproducible,
     })
+}
+
+/// The key of the pool's root file system, if that is to have one.
+fn key(call: &Invocation, pool: &CreateRequest, archive: bool) -> Result<Option<NewKey>, Stop> {
+    let (name, properties) = (&pool.name, &pool.dataset_properties);
+    let refused = |reason: &str| {
+        let failure = Failure::cannot(FailureKind::Invalid, "create", name, reason);
+        Err(failure.into())
+    };
+    let find = |row: &Row| properties.iter().find(|(property, _)| row.is(property));
+    if find(KEYFORMAT.row()).is_none() {
+        return Ok(None);
+    }
+    if call.has("reproducible") {
+        return refused("what is encrypted differs each time");
+    }
+    let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
+    if archive && location.unwrap_or("prompt") == "prompt" {
+        return refused(
+            "the standard input has the archive, not the key; give 'keylocation=file:///PATH'",
+        );
+    }
+    Ok(key_material::for_new_dataset("create", name, properties)?)
 }
 
 /// The standard input, which has the archive.

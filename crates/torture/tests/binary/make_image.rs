@@ -465,3 +465,46 @@ fn a_reproducible_image_does_not_know_its_own_name() {
     ]);
     assert!(listed.starts_with("docs"), "{listed}");
 }
+
+#[test]
+fn an_image_is_encrypted_with_the_key_that_is_given() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let tree = make_tree(&session, "tree");
+    let key = session.mounts().join("key");
+    fs::write(&key, random(32, 77)).expect("a key");
+    let location = format!("keylocation=file://{}", path(&key));
+    let image = session.images().join("sealed.img");
+    let sealed = [
+        "-O",
+        "encryption=on",
+        "-O",
+        "keyformat=raw",
+        "-O",
+        &location,
+        "-O",
+        "acltype=posix",
+    ];
+    let line = [&["mkimage"][..], &sealed, &[path(&tree), path(&image)]].concat();
+    session.ok(&line);
+    let place = format!("{}:", path(&image));
+    let told = session.refused(&["cat", &format!("{place}/a/x")]);
+    assert!(told.contains("encrypted"), "{told}");
+    let keys = format!("file://{}", path(&key));
+    let read = session.ok(&["cat", "--keys", &keys, &format!("{place}/a/x")]);
+    assert_eq!(read, "hello\n");
+    // The same bytes twice it cannot be, nor can the key come from where the archive does.
+    let again = [
+        &["mkimage", "-f", "--reproducible"][..],
+        &sealed,
+        &line[line.len() - 2..],
+    ]
+    .concat();
+    assert!(session.refused(&again).contains("differs each time"));
+    let typed = ["-O", "encryption=on", "-O", "keyformat=passphrase"];
+    let archived = [&["mkimage", "-f"][..], &typed, &["-", path(&image)]].concat();
+    let told = session.given("no archive", &archived);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("has the archive, not the key"), "{told}");
+}
