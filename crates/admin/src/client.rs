@@ -1,7 +1,8 @@
 //! The commands' side of the socket: which daemons run, and how to ask them.
 //!
 //! A daemon listens on `GUID.sock` (hexadecimal, for pool names do not fit a socket's path) in the
-//! runtime directory. Sockets nobody listens on are passed over.
+//! runtime directory. Sockets nobody listens on are passed over. Beside it, `GUID.note` tells whoever can reach the
+//! socket which process serves which pool, for when that process does not answer.
 
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
@@ -22,7 +23,7 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-pub use places::{SYSTEM_DIRECTORY, runtime_directories, state_directory};
+pub use places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, runtime_directories, state_directory};
 pub use running::{Running, Silent, connect, running, running_beside};
 
 /// How long a daemon may take to say who it is.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use admin::client::{SYSTEM_DIRECTORY, runtime_directories};
+use admin::client::{NOTE_EXTENSION, SYSTEM_DIRECTORY, runtime_directories};
 use admin::{Failure, FailureKind};
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
@@ -77,12 +77,22 @@ fn locked(path: &Path) -> Result<File, Failure> {
     }
 }
 
+/// Writes what everybody may read who comes as far as the socket; who could read the lock's file could take the lock.
+/// Whoever reads meanwhile finds the old note or the new one, whole.
+fn write_note(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_extension("note.new");
+    std::fs::write(&new, text)?;
+    std::fs::set_permissions(&new, Permissions::from_mode(0o644))?;
+    std::fs::rename(&new, path)
+}
+
 /// The place of one pool's daemon: whoever holds the lock is it. The socket is removed at the end;
 /// the lock falls with the process, however that ends.
 #[derive(Debug)]
 pub(super) struct Place {
     _lock: File,
     lock_path: PathBuf,
+    note: PathBuf,
     socket: PathBuf,
     log: PathBuf,
 }
@@ -97,10 +107,13 @@ impl Place {
         let lock_path = directory.join(format!("{guid:016x}.lock"));
         let mut lock = locked(&lock_path)?;
         // These are for who waits for an answer in vain; the lock is what counts.
+        let text = format!("{}\n{pool}\n", std::process::id());
         let noted = lock
             .set_len(0)
-            .and_then(|()| writeln!(lock, "{}\n{pool}", std::process::id()));
+            .and_then(|()| lock.write_all(text.as_bytes()));
         noted.map_err(|error| failed(&lock_path, error))?;
+        let note = directory.join(format!("{guid:016x}.{NOTE_EXTENSION}"));
+        write_note(&note, &text).map_err(|error| failed(&note, error))?;
         let socket = directory.join(format!("{guid:016x}.sock"));
         match std::fs::remove_file(&socket) {
             // Left by a daemon that was killed: its lock is ours now.
@@ -117,6 +130,7 @@ impl Place {
             Self {
                 _lock: lock,
                 lock_path,
+                note,
                 socket,
                 log,
             },
@@ -137,6 +151,7 @@ impl Drop for Place {
         if std::fs::metadata(&self.log).is_ok_and(|metadata| metadata.len() == 0) {
             let _removed = std::fs::remove_file(&self.log);
         }
+        let _removed = std::fs::remove_file(&self.note);
         let _removed = std::fs::remove_file(&self.lock_path);
     }
 }

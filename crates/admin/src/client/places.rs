@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// Where the administrator's daemons have their sockets.
 pub const SYSTEM_DIRECTORY: &str = "/run/millpond";
 
+/// What the file beside a socket ends with that says who listens there: the process, and on the next line the pool.
+pub const NOTE_EXTENSION: &str = "note";
+
 /// Where the administrator's pools are noted: a reboot keeps it.
 const SYSTEM_STATE: &str = "/var/lib/millpond";
 

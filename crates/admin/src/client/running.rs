@@ -3,7 +3,7 @@
 //! Everybody is asked before anybody's answer is waited for, so that one daemon that is stopped or stuck costs a
 //! command [`HELLO_TIMEOUT`] at most, and those who ask for another pool nothing.
 
-use super::places::{SYSTEM_DIRECTORY, guid_of, runtime_directories};
+use super::places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, guid_of, runtime_directories};
 use super::{Connection, HELLO_TIMEOUT, Knock};
 use crate::{Failure, FailureKind};
 use base::clock::real_now;
@@ -211,7 +211,7 @@ fn sockets_in(directory: &Path, foreign: bool) -> Result<Vec<PathBuf>, Failure> 
         .collect())
 }
 
-/// What a daemon has noted beside its socket, for those who may read it.
+/// What a daemon has noted beside its socket.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     pub(super) pid: Option<u32>,
@@ -219,7 +219,10 @@ pub(super) struct Noted {
 }
 
 pub(super) fn noted(socket: &Path) -> Noted {
-    let text = std::fs::read_to_string(socket.with_extension("lock")).unwrap_or_default();
+    let read = |extension| std::fs::read_to_string(socket.with_extension(extension));
+    // Daemons of versions without a note have it in their lock, which only their own user can read.
+    let text = read(NOTE_EXTENSION).or_else(|_| read("lock"));
+    let text = text.unwrap_or_default();
     let mut lines = text.lines();
     Noted {
         pid: lines.next().and_then(|line| line.parse().ok()),

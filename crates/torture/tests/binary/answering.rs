@@ -91,6 +91,44 @@ fn a_stopped_daemon_is_named_and_keeps_nobody_from_the_others() {
     );
 }
 
+/// Root's daemon, asked by somebody who can read no lock of it.
+#[test]
+fn a_stopped_daemon_of_another_user_is_named_and_keeps_nobody_from_the_others() {
+    const NOBODY: u32 = 65534;
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    if !session.open_to(NOBODY) {
+        return;
+    }
+    session.create("stuck", 96, &[]);
+    session.create("tank", 96, &[]);
+    let ask = |words: &[&str]| session.as_user(NOBODY, words).expect("it ran before");
+    let pid = daemon_of(&session, "stuck");
+    signal("-STOP", &pid);
+    let begin = Instant::now();
+    let there = ask(&["zpool", "list", "-Ho", "name", "tank"]);
+    let missing = ask(&["zpool", "status", "lake"]);
+    let took = begin.elapsed();
+    let all = ask(&["zpool", "list", "-Ho", "name"]);
+    let stuck = ask(&["zfs", "list", "stuck"]);
+    signal("-CONT", &pid);
+    assert_eq!(
+        (&there.stdout[..], &there.stderr[..]),
+        (&b"tank\n"[..], &[][..])
+    );
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(said, "cannot open 'lake': no such pool\n");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(all.stdout, b"tank\n", "{all:?}");
+    let who = format!("the daemon of pool 'stuck' (pid {pid}) does not answer");
+    for output in [all, stuck] {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&who), "{said}");
+    }
+}
+
 /// Waits for the end of a process.
 fn ended(mut child: Child) -> bool {
     let begin = Instant::now();

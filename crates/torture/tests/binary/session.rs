@@ -143,6 +143,20 @@ impl Session {
             .ok()
     }
 
+    /// Lets other users come as far as the sockets; false where none can run the binary.
+    pub(crate) fn open_to(&self, user: u32) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        for folder in [self.folder.path(), &self.folder.path().join("run")] {
+            let to_all = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(folder, to_all).expect("a folder for all");
+        }
+        let runs = self.as_user(user, &["zpool", "list"]).is_some();
+        if !runs {
+            println!("skipped: {user} cannot run the binary");
+        }
+        runs
+    }
+
     /// Starts the binary; whoever asked waits for it.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         Command::new(&self.binary)
