@@ -1,7 +1,7 @@
 //! All daemons at once: who runs, and who does not answer.
 //!
-//! Everybody is asked before anybody's answer is waited for, so that one daemon that is stopped or stuck costs a
-//! command [`HELLO_TIMEOUT`] at most, and those who ask for another pool nothing.
+//! Everybody is asked before anybody's answer is waited for, so that one daemon that is stuck costs a command
+//! [`HELLO_TIMEOUT`] at most, one that is stopped [`MOMENT`], and those who ask for another pool nothing.
 
 use super::places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, guid_of, runtime_directories};
 use super::{Connection, HELLO_TIMEOUT, Knock};
@@ -81,6 +81,19 @@ impl Whom<'_> {
             }
         }
     }
+
+    /// Whether an answer from there is waited for that can come.
+    fn is_owed(self, socket: &Path) -> bool {
+        self.waits_for(socket) && !noted(socket).pid.is_some_and(is_stopped)
+    }
+}
+
+/// Whether a process is stopped: nobody knows when it goes on.
+fn is_stopped(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before the state may have anything in it.
+    let state = text.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    state.is_some_and(|state| state.starts_with('T'))
 }
 
 /// A connection to the daemon of the named pool; nobody else's answer is waited for.
@@ -129,7 +142,7 @@ fn ask(whom: Whom<'_>) -> Result<Running, Failure> {
 fn gather(mut waiting: Vec<Knock>, whom: Whom<'_>, found: &mut Running) -> Result<(), Failure> {
     let begin = real_now();
     while !waiting.is_empty() {
-        let owed = waiting.iter().any(|knock| whom.waits_for(&knock.socket));
+        let owed = waiting.iter().any(|knock| whom.is_owed(&knock.socket));
         let deadline = begin + if owed { HELLO_TIMEOUT } else { MOMENT };
         let ready = readable(&waiting, deadline).map_err(|error| {
             Failure::new(
