@@ -104,12 +104,13 @@ impl Pools {
     }
 
     fn of(found: Running) -> Self {
-        let answered = found.connections.iter().map(|it| Some(it.guid()));
-        let served: Vec<Option<u64>> = answered
-            .chain(found.silent.iter().map(|it| it.guid))
-            .collect();
-        let mut absent = known_pools();
-        absent.retain(|pool| !served.contains(&Some(pool.guid)));
+        let known = known_pools();
+        let is_served = |pool: &KnownPool| {
+            found.connections.iter().any(|it| it.guid() == pool.guid)
+                || found.silent.iter().any(|it| serves(it, pool, &known))
+        };
+        let absent = known.iter().filter(|pool| !is_served(pool));
+        let absent = absent.cloned().collect();
         Self {
             running: found.connections,
             absent,
@@ -133,6 +134,15 @@ impl Pools {
         let gone = self.absent.iter().filter(gone);
         gone.for_each(|known| complain(&note(known)));
     }
+}
+
+/// Whether a daemon that does not answer serves this pool, one of `known`. A pool may have got another guid since its
+/// daemon's socket was named.
+fn serves(silent: &Silent, pool: &KnownPool, known: &[KnownPool]) -> bool {
+    if known.iter().any(|known| Some(known.guid) == silent.guid) {
+        return silent.guid == Some(pool.guid);
+    }
+    silent.pool.as_ref() == Some(&pool.name)
 }
 
 fn note(known: &KnownPool) -> String {
@@ -164,8 +174,10 @@ pub(crate) fn pools_noting(
 
 /// A known pool that no daemon serves, by its name. Daemons of other pools are not asked.
 pub(crate) fn absent_named(wanted: &str) -> Result<Option<KnownPool>, Failure> {
+    // One that got another guid is found by its name alone, and one that has another name for now by its guid.
+    let named = client::connect(wanted)?.map(|daemon| daemon.guid());
     for known in known_pools().into_iter().filter(|pool| pool.name == wanted) {
-        if Connection::to(known.guid)?.is_none() {
+        if named != Some(known.guid) && Connection::to(known.guid)?.is_none() {
             return Ok(Some(known));
         }
     }

@@ -30,14 +30,19 @@ pub struct Running {
 pub struct Silent {
     /// The pool that its socket is named after.
     pub guid: Option<u64>,
+    /// The name of that pool, if it can be known.
+    pub pool: Option<String>,
     /// What is wrong.
     pub failure: Failure,
 }
 
 impl Silent {
     fn at(socket: &Path, failure: Failure) -> Self {
-        let guid = guid_of(socket);
-        Self { guid, failure }
+        Self {
+            guid: guid_of(socket),
+            pool: noted(socket).pool,
+            failure,
+        }
     }
 }
 

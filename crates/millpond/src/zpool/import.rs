@@ -121,13 +121,30 @@ fn import(call: &Invocation) -> Outcome {
         let failure = Failure::cannot(FailureKind::Missing, "import", wanted, reason);
         return Err(failure.advise(imported_already(&here)).into());
     }
-    let chosen = choose(&found, wanted, &search)?;
-    let served = |silent: &&Silent| silent.guid == Some(chosen.candidate.guid);
-    if let Some(silent) = pools.silent.iter().find(served) {
-        return Err(silent.failure.clone().into());
+    let chosen = choose(&found, wanted, &search);
+    if let Some(failure) = unanswered(&pools.silent, wanted, chosen.as_ref().ok()) {
+        return Err(failure.clone().into());
     }
+    let chosen = chosen?;
     let new_name = call.operands().get(1).map(String::as_str);
     import_one(call, chosen, new_name, &search, &pools.absent)
+}
+
+/// What is said of the daemon of the wanted pool that does not answer. A pool that is served is not looked for where it
+/// was, and so may not be found.
+fn unanswered<'a>(
+    silent: &'a [Silent],
+    wanted: &str,
+    chosen: Option<&&Found>,
+) -> Option<&'a Failure> {
+    let serves = |silent: &&Silent| match chosen {
+        Some(chosen) => silent.guid == Some(chosen.candidate.guid),
+        None => {
+            silent.pool.as_deref() == Some(wanted)
+                || silent.guid.is_some_and(|guid| wanted.parse() == Ok(guid))
+        }
+    };
+    silent.iter().find(serves).map(|silent| &silent.failure)
 }
 
 /// Where to look, which for a pool that was served here is where it was, unless told otherwise.

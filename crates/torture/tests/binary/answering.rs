@@ -130,6 +130,39 @@ fn a_stopped_daemon_of_another_user_is_named_and_keeps_nobody_from_the_others() 
     }
 }
 
+/// Its socket has the guid that the pool had, the register the one that it has.
+#[test]
+fn a_daemon_of_a_pool_with_a_new_guid_is_not_taken_for_dead() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zpool", "reguid", "tank"]);
+    let pid = daemon_of(&session, "tank");
+    signal("-STOP", &pid);
+    let listed = session.run(&["zpool", "list"]);
+    let import = session.run(&["zpool", "import", "tank"]);
+    signal("-CONT", &pid);
+    let who = format!("the daemon of pool 'tank' (pid {pid}) does not answer");
+    for output in [listed, import] {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&who), "{said}");
+        assert!(
+            !said.contains("not running") && !said.contains("no such pool"),
+            "{said}"
+        );
+    }
+    // Nothing but the record would go if it were.
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    let begin = Instant::now();
+    while !session.daemons().is_empty() {
+        assert!(begin.elapsed() < LONG, "it was not exported");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    session.import("tank", &[]);
+    session.export_clean("tank");
+}
+
 /// Waits for the end of a process.
 fn ended(mut child: Child) -> bool {
     let begin = Instant::now();
