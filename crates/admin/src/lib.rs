@@ -66,7 +66,7 @@ pub use property::{
     Types, VDEV_PROPERTIES, Value, check_user_property, find_dataset_property, find_pool_property,
     find_vdev_property,
 };
-pub use register::KnownPool;
+pub use register::{KnownPool, LastSeen};
 pub use report::{
     CheckpointReport, DedupReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord,
     HistoryEvent, HistoryRecord, HoldRecord, LeafReport, LeafWork, LeafWorkState, OwnerKind,

@@ -51,19 +51,35 @@ impl KnownPool {
         paths.filter(|path| path.exists()).cloned().collect()
     }
 
-    /// When it was last known to run: its daemon's end, or else the last change of its files.
+    /// What is known of when it last ran.
     #[must_use]
-    pub fn last_seen(&self) -> u64 {
+    pub fn last_seen(&self) -> LastSeen {
+        if let Some(ended) = self.ended {
+            return LastSeen::Ended(ended);
+        }
         let changed = |path: &PathBuf| {
             let found = std::fs::metadata(path)
                 .ok()
                 .filter(std::fs::Metadata::is_file)?;
             u64::try_from(found.mtime()).ok()
         };
-        let changes = self.devices.iter().filter_map(changed);
-        self.ended
-            .unwrap_or_else(|| changes.fold(self.began, u64::max))
+        match self.devices.iter().filter_map(changed).max() {
+            Some(changed) if changed >= self.began => LastSeen::Written(changed),
+            Some(_) | None => LastSeen::Began(self.began),
+        }
     }
+}
+
+/// What is known of when a pool last ran that does not run, in seconds since 1970. Of a daemon that was killed nobody
+/// has noted when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastSeen {
+    /// Its daemon was told to end then.
+    Ended(u64),
+    /// A file of it was written then, and perhaps it went on.
+    Written(u64),
+    /// Its daemon began then; that anything was written since is not known.
+    Began(u64),
 }
 
 /// The pools that are known in [`state_directory`], by name. One that cannot be read is like an empty one, and so is

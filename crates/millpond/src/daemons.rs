@@ -146,7 +146,7 @@ fn serves(silent: &Silent, pool: &KnownPool, known: &[KnownPool]) -> bool {
 }
 
 fn note(known: &KnownPool) -> String {
-    crate::render::not_running(known, known.last_seen(), known.present().is_empty())
+    crate::render::not_running(known, known.present().is_empty())
 }
 
 /// The daemons that run; those that do not answer are complained about, and then it is false that these are all.
