@@ -6,7 +6,7 @@ use admin::{PropertyName, Selection, SortKey, Types};
 use super::flags::{DEPTH, RECURSIVE};
 use super::selection::{Wanted, collect};
 use crate::arguments::{dataset_columns, dataset_property, depth, types};
-use crate::daemons::{Pools, ended};
+use crate::daemons::ended;
 use crate::flags::{EXACT, JSON, JSON_INT, SCRIPTED};
 use crate::grammar::{Command, Invocation, Operands, option};
 use crate::output::{Outcome, complain, print};
@@ -79,9 +79,6 @@ fn list(call: &Invocation) -> Outcome {
         print(&json.text())?;
     } else if rows.is_empty() {
         if complete {
-            if call.operands().is_empty() {
-                Pools::find()?.note_absent();
-            }
             complain(&"no datasets available");
         }
     } else {

@@ -4,7 +4,7 @@ use admin::client::Connection;
 use admin::rows::pool::LISTSNAPSHOTS;
 use admin::{DatasetQuery, DatasetRow, Failure, Mounted, Selection, Types, Value};
 
-use crate::daemons::{datasets, mounted, pool_of, report, running};
+use crate::daemons::{Pools, datasets, mounted, pool_of, report, running};
 use crate::output::complain;
 
 /// What is asked of every pool.
@@ -19,7 +19,8 @@ pub(super) struct Wanted {
     pub(super) implied: Types,
 }
 
-/// The datasets that operands name, or all; false if something was complained about.
+/// The datasets that operands name, or all; false if something was complained about. Who asks for all is told of pools
+/// that do not run.
 pub(super) fn collect(
     operands: &[String],
     wanted: &Wanted,
@@ -27,9 +28,10 @@ pub(super) fn collect(
     let mut rows: Vec<DatasetRow> = Vec::new();
     let mut complete = true;
     if operands.is_empty() {
-        let (connections, all) = running()?;
-        complete = all;
-        for mut connection in connections {
+        let pools = Pools::find()?;
+        pools.note_absent();
+        complete = pools.complete();
+        for mut connection in pools.running {
             let types = wanted
                 .types
                 .unwrap_or_else(|| implied(&mut connection, wanted.implied));

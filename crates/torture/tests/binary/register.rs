@@ -55,6 +55,12 @@ fn a_pool_whose_daemon_was_killed_comes_back_by_its_name_alone() {
         assert!(session.refused(&named).contains(&how), "{named:?}");
     }
     assert!(session.refused(&["zpool", "export", "tank"]).contains(&how));
+    // Beside a pool that runs as well.
+    session.create("other", 96, &[]);
+    let datasets = session.run(&["zfs", "list", "-Ho", "name"]);
+    assert_eq!(datasets.stdout, b"other\n", "{datasets:?}");
+    assert_noted(&datasets, "tank", &[&how]);
+    session.export("other");
 
     // Neither where it is, nor below which root, nor -f.
     session.ok(&["zpool", "import", "tank"]);
