@@ -127,13 +127,6 @@ impl Pools {
     pub(crate) fn note_absent(&self) {
         self.absent.iter().for_each(|known| complain(&note(known)));
     }
-
-    /// Tells of those whose devices are gone.
-    pub(crate) fn note_gone(&self) {
-        let gone = |known: &&KnownPool| known.present().is_empty();
-        let gone = self.absent.iter().filter(gone);
-        gone.for_each(|known| complain(&note(known)));
-    }
 }
 
 /// Whether a daemon that does not answer serves this pool, one of `known`. A pool may have got another guid since its
@@ -145,7 +138,8 @@ fn serves(silent: &Silent, pool: &KnownPool, known: &[KnownPool]) -> bool {
     silent.pool.as_ref() == Some(&pool.name)
 }
 
-fn note(known: &KnownPool) -> String {
+/// The line about a known pool that does not run.
+pub(crate) fn note(known: &KnownPool) -> String {
     crate::render::not_running(known, known.present().is_empty())
 }
 
@@ -161,15 +155,24 @@ pub(crate) fn pools_noting(
     names: &[String],
     noted: &mut bool,
 ) -> Result<(Vec<Connection>, bool), Failure> {
+    let (found, complete, absent) = pools_and_absent(names)?;
+    if !std::mem::replace(noted, true) {
+        absent.iter().for_each(|known| complain(&note(known)));
+    }
+    Ok((found, complete))
+}
+
+/// As [`pools`]; if all are asked for, with those that do not run.
+pub(crate) fn pools_and_absent(
+    names: &[String],
+) -> Result<(Vec<Connection>, bool, Vec<KnownPool>), Failure> {
     if !names.is_empty() {
-        return pools(names);
+        let (found, complete) = pools(names)?;
+        return Ok((found, complete, Vec::new()));
     }
     let found = Pools::find()?;
-    if !std::mem::replace(noted, true) {
-        found.note_absent();
-    }
     let complete = found.complete();
-    Ok((found.running, complete))
+    Ok((found.running, complete, found.absent))
 }
 
 /// A known pool that no daemon serves, by its name. Daemons of other pools are not asked.

@@ -5,7 +5,7 @@ use admin::OpenRequest;
 use crate::daemons::Pools;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::Outcome;
-use crate::zpool::import::{as_before, choose, places, request};
+use crate::zpool::import::{as_before, choose, places, request, with_gone};
 
 /// `millpond serve`.
 pub(super) const COMMAND: Command = Command {
@@ -38,7 +38,9 @@ fn serve(call: &Invocation) -> Outcome {
     let absent = Pools::beside(call.operand(0))?.absent;
     let search = places(call, &absent)?;
     let found = control::discover(&search)?;
-    let chosen = choose(&found, call.operand(0), &search)?;
+    let wanted = call.operand(0);
+    let chosen = choose(&found, wanted, &search)
+        .map_err(|failure| with_gone(call, failure, wanted, &absent))?;
     let mut request = request(call, chosen, None, &search)?;
     as_before(call, &mut request, &absent);
     crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))

@@ -14,7 +14,7 @@ use control::Found;
 use super::create::own_directory;
 use super::flags::{ALTERNATE_ROOT, altroot};
 use crate::arguments::{assign_pool, bad_assignment, number};
-use crate::daemons::Pools;
+use crate::daemons::{Pools, note};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::zfs::keys::load_missing;
@@ -125,7 +125,7 @@ fn import(call: &Invocation) -> Outcome {
     if let Some(failure) = unanswered(&pools.silent, wanted, chosen.as_ref().ok()) {
         return Err(failure.clone().into());
     }
-    let chosen = chosen?;
+    let chosen = chosen.map_err(|failure| with_gone(call, failure, wanted, &pools.absent))?;
     let new_name = call.operands().get(1).map(String::as_str);
     import_one(call, chosen, new_name, &search, &pools.absent)
 }
@@ -159,8 +159,7 @@ pub(crate) fn places(call: &Invocation, absent: &[KnownPool]) -> Result<Vec<Path
         }
         return Ok(places);
     };
-    let is_wanted = |known: &&KnownPool| known.name == *wanted || wanted.parse() == Ok(known.guid);
-    let known = absent.iter().filter(is_wanted);
+    let known = absent.iter().filter(|known| is_of(known, wanted));
     let known: Vec<PathBuf> = known.flat_map(KnownPool::present).collect();
     let found = match known.as_slice() {
         // No place at all would mean everywhere.
@@ -303,6 +302,30 @@ pub(crate) fn choose<'a>(
     Ok(chosen)
 }
 
+/// With what became of the devices of a pool that was served here and is not found.
+pub(crate) fn with_gone(
+    call: &Invocation,
+    failure: Failure,
+    wanted: &str,
+    absent: &[KnownPool],
+) -> Failure {
+    let is_gone = |known: &&KnownPool| is_of(known, wanted) && known.present().is_empty();
+    match absent.iter().find(is_gone).filter(|_| !call.has("d")) {
+        // Where else it may be only the user knows: what was looked at says nothing.
+        Some(gone) => Failure {
+            advice: Vec::new(),
+            ..failure
+        }
+        .advise(note(gone)),
+        None => failure,
+    }
+}
+
+/// Whether a pool is meant by this name or guid.
+fn is_of(known: &KnownPool, wanted: &str) -> bool {
+    known.name == wanted || wanted.parse() == Ok(known.guid)
+}
+
 /// What there is instead of the pool that was asked for.
 fn hints(found: &[Found], search: &[PathBuf]) -> Vec<String> {
     if found.is_empty() {
@@ -320,13 +343,17 @@ fn hints(found: &[Found], search: &[PathBuf]) -> Vec<String> {
 }
 
 fn import_all(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -> Outcome {
+    let mut status = Ok(());
     if !call.has("d") {
-        pools.note_gone();
+        let guids: Vec<u64> = found.iter().map(|found| found.candidate.guid).collect();
+        for lost in pools.absent.iter().filter(|it| !guids.contains(&it.guid)) {
+            complain(&note(lost));
+            status = Err(Stop::Quiet(1));
+        }
     }
     if found.is_empty() {
         complain(&"no pools available to import");
     }
-    let mut status = Ok(());
     for pool in found {
         match import_one(call, pool, None, search, &pools.absent) {
             Err(Stop::Failure(failure)) => {

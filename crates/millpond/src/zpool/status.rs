@@ -6,7 +6,7 @@ use base::clock::{Clock, SystemClock};
 use super::flags::{
     BY_GUID, FULL_PATH, JSON_GUID, RESOLVE, TIMESTAMP, json_options, naming, timestamp,
 };
-use crate::daemons::{ended, pools_noting, status as ask};
+use crate::daemons::{ended, note, pools_and_absent, status as ask};
 use crate::flags::{EXACT, JSON, JSON_INT};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, complain, print};
@@ -53,29 +53,25 @@ fn status(call: &Invocation) -> Outcome {
 }
 
 fn once(call: &Invocation, names: &[String], noted: &mut bool) -> Outcome {
-    let (connections, complete) = pools_noting(names, noted)?;
+    let problems = call.has("x");
+    let (connections, answered, absent) = pools_and_absent(names)?;
+    // What is not served is a problem that is asked for, each time.
+    let complete = answered && (absent.is_empty() || !problems);
     let mut found: Vec<PoolStatus> = Vec::new();
     for mut connection in connections {
         found.push(ask(&mut connection)?);
     }
     print(&timestamp(call)?)?;
+    let absent: Vec<String> = absent.iter().map(note).collect();
+    if problems && !call.has("j") {
+        absent
+            .iter()
+            .try_for_each(|line| print(&format!("{line}\n")))?;
+    } else if !std::mem::replace(noted, true) {
+        absent.iter().for_each(|line| complain(line));
+    }
     if call.has("j") {
-        found.retain(|pool| !call.has("x") || !pool.is_healthy());
-        if !call.has("v") {
-            found.iter_mut().for_each(|pool| pool.error_files.clear());
-        }
-        let mut json = Json::new(
-            "zpool status",
-            JsonOptions {
-                slow: call.has("s"),
-                initialize: call.has("i"),
-                trim: call.has("t"),
-                dedup: call.has("D"),
-                ..json_options(call)
-            },
-        );
-        json.statuses(&found, naming(call));
-        print(&json.text())?;
+        print(&json(call, found))?;
         return ended(complete);
     }
     if found.is_empty() {
@@ -84,13 +80,12 @@ fn once(call: &Invocation, names: &[String], noted: &mut bool) -> Outcome {
         }
         return ended(complete);
     }
-    if call.has("x") {
-        let all = found.len();
+    if problems {
         found.retain(|pool| !pool.is_healthy());
         if found.is_empty() {
             match names {
                 [name] => print(&format!("pool '{name}' is healthy\n"))?,
-                _ if all > 0 => print("all pools are healthy\n")?,
+                _ if complete => print("all pools are healthy\n")?,
                 _ => {}
             }
             return ended(complete);
@@ -115,4 +110,21 @@ fn once(call: &Invocation, names: &[String], noted: &mut bool) -> Outcome {
         .collect();
     print(&texts.join("\n"))?;
     ended(complete)
+}
+
+fn json(call: &Invocation, mut found: Vec<PoolStatus>) -> String {
+    found.retain(|pool| !call.has("x") || !pool.is_healthy());
+    if !call.has("v") {
+        found.iter_mut().for_each(|pool| pool.error_files.clear());
+    }
+    let options = JsonOptions {
+        slow: call.has("s"),
+        initialize: call.has("i"),
+        trim: call.has("t"),
+        dedup: call.has("D"),
+        ..json_options(call)
+    };
+    let mut json = Json::new("zpool status", options);
+    json.statuses(&found, naming(call));
+    json.text()
 }

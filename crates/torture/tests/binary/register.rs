@@ -57,6 +57,10 @@ fn a_pool_whose_daemon_was_killed_comes_back_by_its_name_alone() {
     assert!(session.refused(&["zpool", "export", "tank"]).contains(&how));
     // Beside a pool that runs as well.
     session.create("other", 96, &[]);
+    let problems = session.run(&["zpool", "status", "-x"]);
+    let said = String::from_utf8_lossy(&problems.stdout);
+    assert!(said.contains(&how) && said.lines().count() == 1, "{said}");
+    assert_eq!(problems.status.code(), Some(1), "{problems:?}");
     let datasets = session.run(&["zfs", "list", "-Ho", "name"]);
     assert_eq!(datasets.stdout, b"other\n", "{datasets:?}");
     assert_noted(&datasets, "tank", &[&how]);
@@ -131,6 +135,16 @@ fn a_pool_whose_image_is_gone_is_told_of_until_it_is_forgotten() {
         "tank",
         &[&gone, "millpond zpool export tank to forget it"],
     );
+    let empty = session.mounts().join("empty");
+    fs::create_dir(&empty).expect("made");
+    for words in [&["zpool", "import", "-a"][..], &["zpool", "import", "tank"]] {
+        let mut command = session.command(words);
+        let output = command.env("ZPOOL_IMPORT_PATH", &empty).output();
+        let output = output.expect("runs");
+        // A unit that imports at boot is not green.
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(errors(&output).contains(&gone), "{output:?}");
+    }
     session.ok(&["zpool", "export", "tank"]);
     assert_eq!(errors(&session.run(&["zpool", "list"])), "");
 
