@@ -24,7 +24,7 @@ mod running;
 mod tests;
 
 pub use places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, runtime_directories, state_directory};
-pub use running::{Running, Silent, connect, running, running_beside};
+pub use running::{Running, Silent, connect, running, running_beside, running_own};
 
 /// How long a daemon may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);

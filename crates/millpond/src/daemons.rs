@@ -214,6 +214,19 @@ pub(crate) fn pools(names: &[String]) -> Result<(Vec<Connection>, bool), Failure
     Ok((found, complete))
 }
 
+/// The daemons of the named pools, or of all that the user may administer: root all, others those that they serve
+/// themselves.
+pub(crate) fn administered(names: &[String]) -> Result<(Vec<Connection>, bool), Failure> {
+    if !names.is_empty() {
+        return pools(names);
+    }
+    let found = client::running_own()?;
+    for silent in &found.silent {
+        complain(&silent.failure);
+    }
+    Ok((found.connections, found.silent.is_empty()))
+}
+
 /// The status of a command that goes on after complaints.
 pub(crate) fn ended(complete: bool) -> Result<(), Stop> {
     if complete {
@@ -257,9 +270,16 @@ pub(crate) fn close(mut connection: Connection, last: Change, line: &str) -> Out
     Ok(())
 }
 
-/// Does something with every pool, going on after failures.
+/// Does something with every pool that is named, or that the user may administer, going on after failures.
 pub(crate) fn each(names: &[String], act: &mut dyn FnMut(Connection) -> Outcome) -> Outcome {
-    let (connections, mut complete) = pools(names)?;
+    each_of(administered(names)?, act)
+}
+
+/// Does something with each of these pools, going on after failures; whether they are all that were meant.
+pub(crate) fn each_of(
+    (connections, mut complete): (Vec<Connection>, bool),
+    act: &mut dyn FnMut(Connection) -> Outcome,
+) -> Outcome {
     for connection in connections {
         match act(connection) {
             Ok(()) => {}

@@ -63,11 +63,22 @@ pub fn running_beside(pool: &str) -> Result<Running, Failure> {
     ask(Whom::Foremost(pool))
 }
 
+/// As [`running`], of the daemons that this user may tell what to do: for root all, for others their own. Nobody else
+/// is asked.
+///
+/// # Errors
+/// As [`running`].
+pub fn running_own() -> Result<Running, Failure> {
+    ask(Whom::Own)
+}
+
 /// Whose answers are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Whom<'a> {
     /// Everybody's.
     All,
+    /// Those of this user's daemons, which for root are all; nobody else is asked.
+    Own,
     /// The daemon's of this pool; nobody else is asked, but those of whom it is not known which pool is theirs.
     Only(&'a str),
     /// The daemon's of this pool; others have [`MOMENT`].
@@ -79,6 +90,7 @@ impl Whom<'_> {
     fn waits_for(self, socket: &Path) -> bool {
         match self {
             Self::All => true,
+            Self::Own => is_own(socket),
             Self::Only(wanted) => noted(socket).pool.is_none_or(|name| name == wanted),
             Self::Foremost(wanted) => {
                 let guid = wanted.parse().ok();
@@ -87,10 +99,24 @@ impl Whom<'_> {
         }
     }
 
+    /// Whether who listens there is asked.
+    fn asks(self, socket: &Path) -> bool {
+        match self {
+            Self::All | Self::Foremost(_) => true,
+            Self::Own | Self::Only(_) => self.waits_for(socket),
+        }
+    }
+
     /// Whether an answer from there is waited for that can come.
     fn is_owed(self, socket: &Path) -> bool {
         self.waits_for(socket) && !noted(socket).pid.is_some_and(is_stopped)
     }
+}
+
+/// Whether a socket is of a daemon that this user may tell what to do.
+fn is_own(socket: &Path) -> bool {
+    let user = sys::user_id();
+    user == 0 || std::fs::symlink_metadata(socket).is_ok_and(|found| found.uid() == user)
 }
 
 /// Whether a process is stopped: nobody knows when it goes on.
@@ -130,7 +156,7 @@ fn ask(whom: Whom<'_>) -> Result<Running, Failure> {
     }
     let mut waiting = Vec::new();
     for socket in &sockets {
-        if matches!(whom, Whom::Only(_)) && !whom.waits_for(socket) {
+        if !whom.asks(socket) {
             continue;
         }
         match Knock::at(socket) {

@@ -6,10 +6,10 @@ use admin::{Change, Failure, FailureKind};
 
 use super::keys::{forget, load_missing, roots};
 use super::selection::at_path;
-use crate::daemons::{change, ended, mounted, pool_of, running};
+use crate::daemons::{change, each, ended, mounted, pool_of, running};
 use crate::flags::JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::output::{Outcome, print, usage};
 use crate::render::{Json, JsonOptions};
 
 /// `zfs mount`.
@@ -68,7 +68,7 @@ fn mount(call: &Invocation) -> Outcome {
         (true, None) => {
             let mut loaded = Ok(());
             if call.has("l") {
-                for mut connection in client::running()?.connections {
+                for mut connection in client::running_own()?.connections {
                     // What has its key is mounted all the same.
                     loaded = load_missing(&mut connection, None, true).and(loaded);
                 }
@@ -108,18 +108,9 @@ fn list(json: bool) -> Outcome {
 }
 
 fn everywhere(make: &dyn Fn() -> Change, line: &str) -> Outcome {
-    let (connections, mut complete) = running()?;
-    for mut connection in connections {
-        match change(&mut connection, make(), line) {
-            Err(Stop::Failure(failure)) => {
-                complain(&failure);
-                complete = false;
-            }
-            Err(_) => complete = false,
-            Ok(()) => {}
-        }
-    }
-    ended(complete)
+    each(&[], &mut |mut connection| {
+        change(&mut connection, make(), line)
+    })
 }
 
 fn unmount(call: &Invocation) -> Outcome {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use admin::client::Connection;
+use admin::client::{self, Connection};
 use admin::{EventRecord, Failure, FailureKind, Request, Response};
 
-use crate::daemons::{ended, pools};
+use crate::daemons::{administered, ended};
 use crate::flags::SCRIPTED;
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
@@ -39,7 +39,7 @@ fn events(call: &Invocation) -> Outcome {
     }
     let names = call.operands();
     let mut seen = Seen::new();
-    let (connections, complete) = pools(names)?;
+    let (connections, complete) = administered(names)?;
     if connections.is_empty() && !names.is_empty() {
         // None of them is there, and perhaps none ever was.
         return ended(complete);
@@ -47,9 +47,11 @@ fn events(call: &Invocation) -> Outcome {
     show(call, connections, &mut seen)?;
     while call.has("f") {
         std::thread::sleep(PAUSE);
-        // A pool that is not there may come, and one that goes may come back.
-        let mut connections = admin::client::running()?.connections;
-        connections.retain(|found| names.is_empty() || names.iter().any(|n| n == found.pool()));
+        // A pool that is not there may come, and one that goes or does not answer may come back.
+        let connections = match names.first() {
+            None => client::running_own()?.connections,
+            Some(name) => client::connect(name).ok().flatten().into_iter().collect(),
+        };
         show(call, connections, &mut seen)?;
     }
     ended(complete)
@@ -95,7 +97,7 @@ fn clear(call: &Invocation) -> Outcome {
         return Err(usage("too many arguments"));
     }
     let mut cleared = 0;
-    let (connections, mut complete) = pools(&[])?;
+    let (connections, mut complete) = administered(&[])?;
     for mut connection in connections {
         let outcome = connection.call(&Request::ClearEvents, &mut |part| {
             if let Response::EventsCleared(count) = part {

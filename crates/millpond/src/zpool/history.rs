@@ -2,7 +2,7 @@
 
 use admin::{Request, Response};
 
-use crate::daemons::{ended, pools};
+use crate::daemons::{administered, ended};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, complain, print};
 
@@ -21,9 +21,12 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn history(call: &Invocation) -> Outcome {
-    let (connections, complete) = pools(call.operands())?;
+    let (connections, complete) = administered(call.operands())?;
     if connections.is_empty() && complete {
-        complain(&"no pools available");
+        complain(&match rustix::process::getuid().is_root() {
+            true => "no pools available",
+            false => "no pools of your own available",
+        });
     }
     for mut connection in connections {
         let mut records = Vec::new();

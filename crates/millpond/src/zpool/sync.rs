@@ -2,7 +2,7 @@
 
 use admin::Change;
 
-use crate::daemons::{change, each};
+use crate::daemons::{change, each_of, pools};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::Outcome;
 
@@ -18,7 +18,8 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn sync(call: &Invocation) -> Outcome {
-    each(call.operands(), &mut |mut connection| {
+    // Everybody may.
+    each_of(pools(call.operands())?, &mut |mut connection| {
         change(&mut connection, Change::Sync, &call.line)
     })
 }

@@ -6,9 +6,9 @@ use admin::{Change, PropertyName, Selection, Value};
 
 use format::uberblock::{VERSION_FEATURES, version_is_known};
 
-use crate::daemons::{change, ended, pools, report, running};
+use crate::daemons::{change, each, ended, report, running};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::output::{Outcome, print, usage};
 
 /// `zpool upgrade`.
 pub(super) const COMMAND: Command = Command {
@@ -41,22 +41,10 @@ fn upgrade(call: &Invocation) -> Outcome {
             .ok_or_else(|| usage(format!("invalid version '{text}'")))?,
     };
     print("This system supports ZFS pool feature flags.\n\n")?;
-    let (connections, mut complete) = pools(call.operands())?;
-    for mut connection in connections {
-        match change(
-            &mut connection,
-            Change::Upgrade(Upgrade { version }),
-            &call.line,
-        ) {
-            Ok(()) => {}
-            Err(Stop::Failure(failure)) => {
-                complain(&failure);
-                complete = false;
-            }
-            Err(_) => complete = false,
-        }
-    }
-    ended(complete)
+    each(call.operands(), &mut |mut connection| {
+        let request = Change::Upgrade(Upgrade { version });
+        change(&mut connection, request, &call.line)
+    })
 }
 
 fn overview() -> Outcome {

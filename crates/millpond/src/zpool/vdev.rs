@@ -19,7 +19,7 @@ pub(super) fn asked_for(names: &[String]) -> Result<Option<(&str, &[String])>, F
     let Some((first, rest)) = names.split_first().filter(|(_, rest)| !rest.is_empty()) else {
         return Ok(None);
     };
-    let running = client::running()?.connections;
+    let running = client::running_beside(first)?.connections;
     let is_pool = |name: &String| running.iter().any(|daemon| daemon.pool() == name);
     let vdevs = is_pool(first) && !rest.iter().any(is_pool);
     Ok(vdevs.then_some((first, rest)))
