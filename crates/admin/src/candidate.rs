@@ -22,6 +22,11 @@ pub enum ImportState {
         /// Its host id.
         host_id: u64,
     },
+    /// Another process of this host has it.
+    InUse {
+        /// Which, if it can be known.
+        by: Option<String>,
+    },
     /// Several hosts can reach it, and this one has no number by which they would know it.
     NoHostId,
     /// Devices are missing or bad, and it works without them.

@@ -1,8 +1,10 @@
 //! Pools that are not imported: finding them, wiping their labels; and the features known here.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use admin::{Failure, FailureKind, ImportCandidate, ImportState, VdevState, human_bytes};
+use base::clock::real_now;
 use device::{Access, BlockDevice, FileDevice};
 use format::config::keys;
 use format::features;
@@ -21,18 +23,23 @@ pub struct Found {
     pub of_stranger: Option<String>,
 }
 
+/// How long a list waits for those who have just answered "exported", and keep their locks until they have ended.
+const RELEASE_WAIT: Duration = Duration::from_secs(1);
+const RELEASE_PAUSE: Duration = Duration::from_millis(20);
+
 /// Looks for pools in directories and on devices; on the machine's devices if none are named.
 pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
     found_by(search, Found::of)
 }
 
-/// As [`discover`], for a list: of pools that several hosts can reach it is found out whether another one has them,
-/// which takes as long as that one may be silent.
+/// As [`discover`], for a list: it is found out whether another process has a pool, and of pools that several hosts can
+/// reach whether another one has them, which takes as long as that one may be silent.
 pub fn discover_watching(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
     let host = Host::current();
+    let patience = real_now() + RELEASE_WAIT;
     found_by(search, |pool| {
         let mut found = Found::of(pool);
-        if let Some(held) = held_elsewhere(pool, &host) {
+        if let Some(held) = held_elsewhere(pool, &host).or_else(|| found.held_here(patience)) {
             found.candidate.import = held;
         }
         found
@@ -56,6 +63,36 @@ impl Found {
             candidate: candidate(pool),
             of_stranger: of_stranger(pool),
         }
+    }
+
+    /// Whether another process has the pool, and still has it at that time.
+    fn held_here(&self, patience: Instant) -> Option<ImportState> {
+        let mut device = self.locked_device()?;
+        while real_now() < patience {
+            std::thread::sleep(RELEASE_PAUSE);
+            device = self.locked_device()?;
+        }
+        let by = sys::lock_holder(&device).map(|holder| holder.to_string());
+        Some(ImportState::InUse { by })
+    }
+
+    /// The process of this host that has a device of the pool, if there is one that can be seen.
+    #[must_use]
+    pub fn holder(&self) -> Option<String> {
+        let holder = sys::lock_holder(&self.locked_device()?)?;
+        Some(holder.to_string())
+    }
+
+    /// A device that another process has.
+    fn locked_device(&self) -> Option<PathBuf> {
+        let mut devices = Vec::new();
+        for vdev in &self.candidate.vdevs {
+            vdev.walk(&mut |vdev| {
+                let path = vdev.path.as_ref().filter(|_| !vdev.absent);
+                devices.extend(path.map(PathBuf::from));
+            });
+        }
+        devices.into_iter().find(|path| sys::is_locked(path))
     }
 }
 

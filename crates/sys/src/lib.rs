@@ -16,6 +16,7 @@ mod fuse_abort;
 mod fuse_device;
 mod fuse_watch;
 mod interrupt;
+mod lock_holder;
 mod locked;
 mod mount_directory;
 mod mount_holders;
@@ -44,6 +45,7 @@ pub use fuse_device::{
 };
 pub use fuse_watch::FuseWatch;
 pub use interrupt::{ThreadNumber, interrupt_thread};
+pub use lock_holder::{LockHolder, is_locked, lock_holder};
 pub use locked::Locked;
 pub use mount_directory::{MountDirectory, MountWayError};
 pub use mount_holders::{mount_holders, mounted_over};

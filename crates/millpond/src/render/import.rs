@@ -78,6 +78,13 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
                  safely imported."
             ),
         ),
+        ImportState::InUse { by } => (
+            Some(format!(
+                "The pool is in use by {} on this system.",
+                by.as_deref().unwrap_or("another process")
+            )),
+            "The pool must be exported there before it can be imported.".to_owned(),
+        ),
         ImportState::NoHostId => pair(
             "The pool has the multihost property on.  It cannot\n\tbe safely imported when the system \
              hostid is not set.",
@@ -141,6 +148,7 @@ fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
         | ImportState::UsedElsewhere
         | ImportState::PerhapsInKernel
         | ImportState::Active { .. }
+        | ImportState::InUse { .. }
         | ImportState::NoHostId
         | ImportState::Degraded => (None, String::new()),
     }
@@ -163,6 +171,7 @@ const fn message_id(found: &ImportCandidate) -> Option<&'static str> {
         | ImportState::LegacyVersion
         | ImportState::FeaturesDisabled
         | ImportState::PerhapsInKernel
+        | ImportState::InUse { .. }
         | ImportState::UnsupportedFeatures(_)
         | ImportState::NoHostId
         | ImportState::ReadOnlyFeatures(_) => None,

@@ -416,6 +416,10 @@ fn import_one(
             }
             Ok(())
         }
+        Err(Stop::Failure(failure)) if failure.kind == FailureKind::Busy => {
+            let holder = found.holder().map(|holder| format!("in use by: {holder}"));
+            Err(holder.into_iter().fold(failure, Failure::because).into())
+        }
         started => started,
     }
 }

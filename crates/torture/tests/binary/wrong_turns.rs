@@ -161,6 +161,42 @@ fn a_pool_that_is_imported_is_not_called_damaged() {
     );
 }
 
+/// A pool whose daemon is another user's, of whom one's own commands know nothing: here one with other sockets.
+#[test]
+fn a_pool_that_another_process_has_is_listed_so() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 64, &[]);
+    let [daemon] = session.daemons()[..] else {
+        panic!("one daemon");
+    };
+    let (images, elsewhere) = (session.images(), session.mounts().join("elsewhere"));
+    std::fs::create_dir(&elsewhere).expect("made");
+    let run = |words: &[&str]| {
+        let words = [&["zpool", "import", "-d", path(&images)], words].concat();
+        let mut command = session.command(&words);
+        command.env("MILLPOND_RUN", &elsewhere);
+        command.output().expect("the binary runs")
+    };
+    let listed = run(&[]);
+    let said = String::from_utf8_lossy(&listed.stdout);
+    let who = format!("status: The pool is in use by millpond (pid {daemon}) on this system.\n");
+    assert!(said.contains(&who), "{said}");
+    assert!(!said.contains("can be imported using"), "{said}");
+    let imported = run(&["tank"]);
+    assert_eq!(imported.status.code(), Some(1), "{imported:?}");
+    let said = String::from_utf8_lossy(&imported.stderr);
+    let who = format!(
+        "is in use by another process; export the pool there\nin use by: millpond (pid {daemon})\n"
+    );
+    assert!(said.ends_with(&who), "{said}");
+    session.export("tank");
+    let listed = run(&[]);
+    let said = String::from_utf8_lossy(&listed.stdout);
+    assert!(said.contains("can be imported using"), "{said}");
+}
+
 /// The name of a program is a word that can be mistyped as well.
 #[test]
 fn a_program_with_a_slip_is_meant() {
