@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `start` | from the command to the daemon: the request goes down, the outcome comes back |
+//! | `names` | the claim of a pool's name |
 //! | `runtime` | the directory of sockets, locks and logs |
 //! | `server` | the socket: one thread a connection; [`Server`] |
 //! | `endpoint`, `prometheus` | the instruments over HTTP, and their text |
@@ -22,6 +23,7 @@
 mod endpoint;
 mod mount_point;
 mod mounts;
+mod names;
 mod prometheus;
 mod runtime;
 mod server;

@@ -1,6 +1,6 @@
 //! The runtime directory: sockets, locks and logs of the daemons of one user.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -11,6 +11,10 @@ use admin::{Failure, FailureKind};
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Service, format!("{}: {error}", path.display()))
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    failed(path, base::host_reason(error))
 }
 
 /// The first directory that can be used, made if need be.
@@ -40,8 +44,8 @@ pub(super) fn prepared_directory() -> Result<PathBuf, Failure> {
 /// could hold a socket of theirs.
 pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| failed(path, error))?;
-    let metadata = std::fs::symlink_metadata(path).map_err(|error| failed(path, error))?;
+    made.map_err(|error| refused(path, &error))?;
+    let metadata = std::fs::symlink_metadata(path).map_err(|error| refused(path, &error))?;
     if !metadata.is_dir() {
         return Err(failed(path, "is no directory"));
     }
@@ -52,8 +56,8 @@ pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the lock in a file, which is made if need be.
-fn locked(path: &Path) -> Result<File, Failure> {
+/// Takes the lock in a file, which is made if need be; nothing while another process has it.
+pub(super) fn locked(path: &Path) -> Result<Option<File>, Failure> {
     loop {
         let opened = File::options()
             .create(true)
@@ -62,17 +66,19 @@ fn locked(path: &Path) -> Result<File, Failure> {
             // Who can open it could take the lock.
             .mode(0o600)
             .open(path);
-        let lock = opened.map_err(|error| failed(path, error))?;
-        if lock.try_lock().is_err() {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                "a daemon serves this pool already",
-            ));
+        let lock = opened.map_err(|error| refused(path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(refused(path, &error)),
         }
         // A daemon that has just ended removes its file: the lock in that one is worth nothing.
-        let ours = lock.metadata().map_err(|error| failed(path, error))?.ino();
+        let ours = lock
+            .metadata()
+            .map_err(|error| refused(path, &error))?
+            .ino();
         if std::fs::metadata(path).is_ok_and(|there| there.ino() == ours) {
-            return Ok(lock);
+            return Ok(Some(lock));
         }
     }
 }
@@ -105,7 +111,8 @@ impl Place {
         guid: u64,
     ) -> Result<(Self, UnixListener), Failure> {
         let lock_path = directory.join(format!("{guid:016x}.lock"));
-        let mut lock = locked(&lock_path)?;
+        let served = || Failure::new(FailureKind::Busy, "a daemon serves this pool already");
+        let mut lock = locked(&lock_path)?.ok_or_else(served)?;
         // These are for who waits for an answer in vain; the lock is what counts.
         let text = format!("{}\n{pool}\n", std::process::id());
         let noted = lock

@@ -1,6 +1,7 @@
 //! The socket server: one thread a connection, requests one after the other on each.
 
-use super::runtime::{Place, prepared_directory};
+use super::names::NameClaim;
+use super::runtime::Place;
 use super::signals::{Event, Signals};
 use admin::{
     Caller, Failure, FailureKind, Handler, Request, Response, Sink, WireError, receive,
@@ -100,17 +101,21 @@ impl Shared {
 /// A bound socket, ready to serve.
 pub(super) struct Server {
     place: Place,
+    /// The pool's name, where it is known before there is a pool.
+    name: Option<NameClaim>,
     listener: UnixListener,
     handler: Arc<dyn Handler>,
 }
 
 impl Server {
-    /// Takes the place of the pool's daemon.
+    /// Takes the place of the pool's daemon, and keeps the pool's name as long.
     ///
     /// # Errors
     /// Another daemon has it, or the runtime directory cannot be used.
-    pub(super) fn bind(handler: Arc<dyn Handler>) -> Result<Self, Failure> {
-        Self::bind_in(&prepared_directory()?, handler)
+    pub(super) fn bind(name: NameClaim, handler: Arc<dyn Handler>) -> Result<Self, Failure> {
+        let server = Self::bind_in(name.directory(), handler)?;
+        let name = Some(name);
+        Ok(Self { name, ..server })
     }
 
     /// As [`Server::bind`], with the directory of sockets.
@@ -119,6 +124,7 @@ impl Server {
         let (place, listener) = Place::take(directory, &pool, guid)?;
         Ok(Self {
             place,
+            name: None,
             listener,
             handler,
         })
@@ -131,6 +137,7 @@ impl Server {
     pub(super) fn start(self, signals: &Signals) -> Result<Serving, Failure> {
         let Self {
             place,
+            name,
             listener,
             handler,
         } = self;
@@ -151,6 +158,7 @@ impl Server {
             .map_err(failed)?;
         Ok(Serving {
             place,
+            name,
             handler,
             shared,
             wakes,
@@ -168,6 +176,7 @@ fn failed(error: io::Error) -> Failure {
 /// A server that answers.
 pub(super) struct Serving {
     place: Place,
+    name: Option<NameClaim>,
     handler: Arc<dyn Handler>,
     shared: Arc<Shared>,
     wakes: Receiver<Event>,
@@ -220,6 +229,8 @@ impl Serving {
     fn leave(self) -> Result<(), Failure> {
         self.shared.stopping.store(true, Ordering::SeqCst);
         drop(self.place);
+        // Not before the socket is gone, where whoever gets the name looks for pools that have it.
+        drop(self.name);
         self.shared.set_left();
         // Ends the accepting thread's wait, also when somebody has removed the socket's name.
         self.end.shutdown(Shutdown::Both).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::mounts::DaemonMounts;
+use super::names::{NameClaim, asked, framed};
 use super::server::{Server, Serving, hello};
 use super::signals::{Signals, Starter};
 use super::supervisor::Supervisor;
@@ -37,10 +38,7 @@ pub fn start(
     let program = std::env::current_exe()
         .map_err(|error| service_failure("this program cannot be found again", error))?;
     let mut command = Command::new(program);
-    let name = match request {
-        OpenRequest::Create(request) => &request.name,
-        OpenRequest::Import(request) => &request.name,
-    };
+    let (_, name) = asked(request);
     // What `ps` shows.
     command
         .arg0(format!("millpond: {name}"))
@@ -192,8 +190,10 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     let request = receive::<OpenRequest>(&mut io::stdin());
     let request = request.map_err(|error| service_failure("the request", error))?;
     let request = request.ok_or_else(|| service_failure("the request", "none came"))?;
+    let name = NameClaim::take(&request)?;
     let opened = open(&request)?;
-    let mut serving = begin_to_serve(&opened.handler, &signals)?;
+    let mut serving = begin_to_serve(name, &opened.handler, &signals)
+        .map_err(|failure| framed(&request, failure))?;
     starter.let_go();
     // Whoever asked may be gone; the pool is served all the same.
     let _told = (opened.begin)(tell);
@@ -202,10 +202,11 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
         let (pool, _) = opened.handler.identity();
         let text =
             format!("the daemon of '{pool}' was told to end while the pool was being mounted");
-        return Err(serving.give_up(Failure::new(FailureKind::Service, text)));
+        let failure = framed(&request, Failure::new(FailureKind::Service, text));
+        return Err(serving.give_up(failure));
     }
     if let Err(failure) = leave_terminal(&serving) {
-        return Err(serving.give_up(failure));
+        return Err(serving.give_up(framed(&request, failure)));
     }
     let mut output = File::from(output);
     let _told = hello(&*opened.handler, &mut |response| {
@@ -223,8 +224,12 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
 }
 
 /// The socket answers from here on: also while the pool is being mounted.
-fn begin_to_serve(handler: &Arc<dyn Handler>, signals: &Signals) -> Result<Serving, Failure> {
-    let server = Server::bind(Arc::clone(handler));
+fn begin_to_serve(
+    name: NameClaim,
+    handler: &Arc<dyn Handler>,
+    signals: &Signals,
+) -> Result<Serving, Failure> {
+    let server = Server::bind(name, Arc::clone(handler));
     let serving = server.and_then(|server| server.start(signals));
     serving.inspect_err(|_| {
         // The first failure is the one to be told.
@@ -266,8 +271,10 @@ pub fn serve(
     let signals = Signals::watch(false).map_err(|error| service_failure("signals", error))?;
     // Before the pool is opened: a port that is taken should cost nothing.
     let endpoint = metrics.map(Endpoint::bind).transpose()?;
+    let name = NameClaim::take(request)?;
     let opened = open_service(request)?;
-    let serving = begin_to_serve(&opened.handler, &signals)?;
+    let serving = begin_to_serve(name, &opened.handler, &signals)
+        .map_err(|failure| framed(request, failure))?;
     if let Some(endpoint) = endpoint
         && let Err(failure) = endpoint.start(&opened.handler)
     {

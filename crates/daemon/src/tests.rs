@@ -1,4 +1,5 @@
 use super::endpoint::Endpoint;
+use super::names::NameClaim;
 use super::runtime::{Place, prepare};
 use super::server::{Guests, Server, strangers_request};
 use super::signals::Signals;
@@ -364,4 +365,45 @@ fn one_user_keeps_neither_others_nor_the_administrator_out() {
     assert_eq!(in_of(root), 16);
     guests.let_out(one);
     assert!(guests.let_in(root));
+}
+
+#[test]
+fn a_name_is_one_daemons_until_it_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let take = |name: &str, is_served: bool| {
+        NameClaim::take_in(directory.path(), name, &|| Ok(is_served)).unwrap()
+    };
+    let held = take("tank", false).unwrap();
+    assert!(take("tank", false).is_none());
+    let other = take("other", false).unwrap();
+    drop(held);
+    // It is served from elsewhere.
+    assert!(take("tank", true).is_none());
+    assert!(take("tank", false).is_some());
+    drop(other);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    // A killed daemon leaves its file.
+    std::fs::write(directory.path().join("tank.name"), "").unwrap();
+    assert!(take("tank", false).is_some());
+}
+
+#[test]
+fn a_name_is_had_by_one_of_many_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let holders = std::sync::atomic::AtomicUsize::new(0);
+    let contend = || {
+        for _ in 0..200 {
+            let claim = NameClaim::take_in(directory.path(), "tank", &|| Ok(false)).unwrap();
+            let Some(claim) = claim else { continue };
+            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+            std::thread::yield_now();
+            holders.fetch_sub(1, Ordering::SeqCst);
+            drop(claim);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(contend);
+        }
+    });
 }

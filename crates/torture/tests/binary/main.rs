@@ -33,6 +33,7 @@ mod metrics;
 mod model;
 mod mounting;
 mod multihost;
+mod names;
 mod network_disks;
 mod owners;
 mod packages;

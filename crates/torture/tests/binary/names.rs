@@ -1,0 +1,157 @@
+//! A name is one pool's, whoever asks at once; and what is not made leaves nothing.
+
+use crate::session::{Session, path};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs lines at the same time.
+fn at_once(session: &Session, lines: &[Vec<String>]) -> Vec<Output> {
+    let started = lines.iter().map(|line| {
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let mut command = session.command(&words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    });
+    let started: Vec<_> = started.collect();
+    let ended = started.into_iter();
+    let ended = ended.map(|child| child.wait_with_output().expect("it ends"));
+    ended.collect()
+}
+
+fn line(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn image(session: &Session, number: u32) -> PathBuf {
+    session.images().join(format!("tw{number}.img"))
+}
+
+/// The one that did it; the others said this.
+fn only_winner(outputs: &[Output], said: &str) -> usize {
+    let won = |at: &usize| outputs[*at].status.success();
+    let winners: Vec<usize> = (0..outputs.len()).filter(won).collect();
+    let [winner] = winners[..] else {
+        panic!("one of them does it: {outputs:?}");
+    };
+    for (at, output) in outputs.iter().enumerate() {
+        if at != winner {
+            assert_eq!(errors(output), said);
+        }
+    }
+    winner
+}
+
+const ADVICE: &str = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
+
+#[test]
+fn of_pools_that_are_made_at_once_one_has_the_name() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let mounts = session.mounts();
+    for round in 0..3 {
+        let lines: Vec<_> = (0..4)
+            .map(|number| {
+                let image = image(&session, number);
+                let (place, root) = (path(&image), path(&mounts));
+                // By its own name, and for now.
+                let named: &[&str] = match number % 2 {
+                    0 => &["tw"],
+                    _ => &["-t", "tw", "other"],
+                };
+                let create = ["zpool", "create", "--size", "96M", "-R", root];
+                line(&[&create[..], named, &[place]].concat())
+            })
+            .collect();
+        let outputs = at_once(&session, &lines);
+        let said = "cannot create 'tw': pool already exists\n";
+        let winner = only_winner(&outputs, said);
+        assert_eq!(session.ok(&["zpool", "list", "-Ho", "name"]), "tw\n");
+        for number in 0..4_u32 {
+            let is_there = image(&session, number).exists();
+            assert_eq!(is_there, number as usize == winner, "round {round}");
+        }
+        session.ok(&["zpool", "destroy", "tw"]);
+        std::fs::remove_file(image(&session, winner as u32)).expect("removed");
+    }
+}
+
+#[test]
+fn of_pools_that_are_imported_at_once_one_has_the_name() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let mounts = session.mounts();
+    for number in 0..4 {
+        // The last gets the name by its import.
+        let name = if number == 3 { "other" } else { "tw" };
+        let image = image(&session, number);
+        let create = ["zpool", "create", "--size", "96M", "-m", "none", name];
+        session.ok(&[&create[..], &[path(&image)]].concat());
+        session.ok(&["zpool", "export", name]);
+    }
+    for _ in 0..3 {
+        let lines: Vec<_> = (0..4)
+            .map(|number| {
+                let (image, root) = (image(&session, number), path(&mounts));
+                let named: &[&str] = if number == 3 {
+                    &["-t", "other", "tw"]
+                } else {
+                    &["tw"]
+                };
+                let import = ["zpool", "import", "-d", path(&image), "-R", root];
+                line(&[&import[..], named].concat())
+            })
+            .collect();
+        let outputs = at_once(&session, &lines);
+        let won = outputs.iter().filter(|output| output.status.success());
+        assert_eq!(won.count(), 1, "{outputs:?}");
+        for output in outputs.iter().filter(|output| !output.status.success()) {
+            let said = errors(output);
+            let later = "cannot import 'tw': a pool with that name is already created/imported,\n\
+                         and no additional pools with that name were found\n";
+            let raced =
+                format!("cannot import 'tw': a pool with that name already exists\n{ADVICE}\n");
+            assert!(said == raced || said == later, "{said}");
+        }
+        assert_eq!(session.ok(&["zpool", "list", "-Ho", "name"]), "tw\n");
+        session.ok(&["zpool", "export", "tw"]);
+    }
+}
+
+/// Where nothing can be served, nothing is made.
+#[test]
+fn a_pool_is_not_made_where_its_daemon_has_no_place() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let (image, place) = (
+        session.images().join("hh.img"),
+        session.images().join("place"),
+    );
+    std::fs::write(&place, "a file").expect("written");
+    let create = [
+        "zpool",
+        "create",
+        "--size",
+        "96M",
+        "-m",
+        "none",
+        "hh",
+        path(&image),
+    ];
+    let mut command = session.command(&create);
+    let output = command.env("MILLPOND_RUN", place.join("run")).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = format!(
+        "cannot create 'hh': {}: Not a directory\n",
+        path(&place.join("run"))
+    );
+    assert_eq!(errors(&output), said);
+    assert!(!image.exists(), "an image is left");
+}
