@@ -41,6 +41,7 @@ mod source;
 mod status;
 mod stored;
 mod streams;
+mod take_back;
 mod vdev_facts;
 mod walk;
 

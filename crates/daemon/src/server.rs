@@ -218,10 +218,11 @@ impl Serving {
         outcome
     }
 
-    /// Ends though nobody asked: what could not be done after the pool was opened is to be told.
-    pub(super) fn give_up(self, failure: Failure) -> Failure {
+    /// Ends though nobody asked: what could not be done after the pool was opened is to be told. `take_back` lets the
+    /// pool go.
+    pub(super) fn give_up(self, failure: Failure, take_back: &dyn Fn()) -> Failure {
+        take_back();
         // The first failure is the one to be told.
-        let _ended = self.handler.shut_down();
         let _left = self.leave();
         failure
     }

@@ -153,6 +153,8 @@ pub(super) type Open<'a> = &'a dyn Fn(&OpenRequest) -> Result<Begin, Failure>;
 pub(super) struct Begin {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) begin: Box<dyn FnOnce(Sink<'_>) -> io::Result<()>>,
+    /// Undoes what was done to the devices, as far as it can be: the pool cannot be served.
+    pub(super) take_back: Box<dyn Fn()>,
 }
 
 pub(super) fn child_with(open: Open<'_>) -> ExitCode {
@@ -192,8 +194,8 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     let request = request.ok_or_else(|| service_failure("the request", "none came"))?;
     let name = NameClaim::take(&request)?;
     let opened = open(&request)?;
-    let mut serving = begin_to_serve(name, &opened.handler, &signals)
-        .map_err(|failure| framed(&request, failure))?;
+    let mut serving =
+        begin_to_serve(name, &opened, &signals).map_err(|failure| framed(&request, failure))?;
     starter.let_go();
     // Whoever asked may be gone; the pool is served all the same.
     let _told = (opened.begin)(tell);
@@ -203,10 +205,10 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
         let text =
             format!("the daemon of '{pool}' was told to end while the pool was being mounted");
         let failure = framed(&request, Failure::new(FailureKind::Service, text));
-        return Err(serving.give_up(failure));
+        return Err(serving.give_up(failure, &opened.take_back));
     }
     if let Err(failure) = leave_terminal(&serving) {
-        return Err(serving.give_up(framed(&request, failure)));
+        return Err(serving.give_up(framed(&request, failure), &opened.take_back));
     }
     let mut output = File::from(output);
     let _told = hello(&*opened.handler, &mut |response| {
@@ -224,17 +226,10 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
 }
 
 /// The socket answers from here on: also while the pool is being mounted.
-fn begin_to_serve(
-    name: NameClaim,
-    handler: &Arc<dyn Handler>,
-    signals: &Signals,
-) -> Result<Serving, Failure> {
-    let server = Server::bind(name, Arc::clone(handler));
+fn begin_to_serve(name: NameClaim, opened: &Begin, signals: &Signals) -> Result<Serving, Failure> {
+    let server = Server::bind(name, Arc::clone(&opened.handler));
     let serving = server.and_then(|server| server.start(signals));
-    serving.inspect_err(|_| {
-        // The first failure is the one to be told.
-        let _ended = handler.shut_down();
-    })
+    serving.inspect_err(|_| (opened.take_back)())
 }
 
 /// Gives up the pipes to the command, so that nobody waits for their end, and the directory, so
@@ -273,12 +268,12 @@ pub fn serve(
     let endpoint = metrics.map(Endpoint::bind).transpose()?;
     let name = NameClaim::take(request)?;
     let opened = open_service(request)?;
-    let serving = begin_to_serve(name, &opened.handler, &signals)
-        .map_err(|failure| framed(request, failure))?;
+    let serving =
+        begin_to_serve(name, &opened, &signals).map_err(|failure| framed(request, failure))?;
     if let Some(endpoint) = endpoint
         && let Err(failure) = endpoint.start(&opened.handler)
     {
-        return Err(serving.give_up(failure));
+        return Err(serving.give_up(failure, &opened.take_back));
     }
     let mut tell = |response| part(response).map_err(io::Error::other);
     let _told = (opened.begin)(&mut tell);
@@ -296,8 +291,10 @@ fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
     let service = Service::new(opened, mounts);
     // A name for now only is none to come back by.
     let register = state_directory().filter(|_| !is_temporary(request));
+    let undone = Arc::clone(&service);
     Ok(Begin {
         handler: service.clone(),
+        take_back: Box::new(move || undone.take_back()),
         begin: Box::new(move |sink| {
             if let Some(directory) = register {
                 service.keep_in_register(directory);

@@ -56,6 +56,8 @@ pub(super) struct Begin {
     pub(super) command: String,
     /// Lines for the one who asked.
     pub(super) notes: Vec<String>,
+    /// Of a pool that is new: the files that were made for it.
+    pub(super) made: Option<Vec<PathBuf>>,
 }
 
 impl Opened {
@@ -109,6 +111,7 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
         begin: Begin {
             command: request.command.clone(),
             properties: late_properties(request),
+            made: Some(made),
             ..Begin::default()
         },
     })
@@ -422,6 +425,7 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
             properties: request.properties.clone(),
             command: request.command.clone(),
             notes,
+            made: None,
         },
     })
 }

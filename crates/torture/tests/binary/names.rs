@@ -155,3 +155,46 @@ fn a_pool_is_not_made_where_its_daemon_has_no_place() {
     assert_eq!(errors(&output), said);
     assert!(!image.exists(), "an image is left");
 }
+
+/// A pool that is on its disks and cannot be served is none that a later command finds.
+#[test]
+fn a_pool_whose_daemon_fails_is_taken_back() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    // No socket has so long a path, but a file has.
+    let long = session.images().join("x".repeat(120));
+    let (made, given) = (
+        session.images().join("made.img"),
+        session.images().join("given.img"),
+    );
+    let file = std::fs::File::create(&given).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    for image in [&made, &given] {
+        let create = [
+            "zpool",
+            "create",
+            "--size",
+            "96M",
+            "-m",
+            "none",
+            "hh",
+            path(image),
+        ];
+        let mut command = session.command(&create);
+        let output = command
+            .env("MILLPOND_RUN", &long)
+            .output()
+            .expect("it runs");
+        assert!(!output.status.success(), "{output:?}");
+        assert!(
+            errors(&output).starts_with("cannot create 'hh': "),
+            "{output:?}"
+        );
+    }
+    assert!(!made.exists(), "an image is left");
+    assert!(given.exists(), "what was there is gone");
+    let listed = session.run(&["zpool", "import", "-d", path(&session.images())]);
+    assert_eq!(listed.stdout, b"", "{listed:?}");
+    session.create_of("hh", &[path(&given)], &[]);
+}
