@@ -23,7 +23,9 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-pub use places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, runtime_directories, state_directory};
+pub use places::{
+    NOTE_EXTENSION, SYSTEM_DIRECTORY, home_directory, runtime_directories, state_directory,
+};
 pub use running::{Running, Silent, connect, running, running_beside, running_own};
 
 /// How long a daemon may take to say who it is.

@@ -1,6 +1,7 @@
 //! Where daemons have their sockets, and where it is noted which pools there are.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where the administrator's daemons have their sockets.
@@ -22,14 +23,34 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// keeps the first of them, other than `$XDG_RUNTIME_DIR`: a daemon goes on, and must be found again.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
-    sockets_of(sys::user_id(), &|name| std::env::var_os(name))
+    sockets_of(sys::user_id(), &environment)
 }
 
 /// Where the pools of this user are noted: `$MILLPOND_RUN`, or a place that logout and reboot keep; none without a
 /// home.
 #[must_use]
 pub fn state_directory() -> Option<PathBuf> {
-    state_of(sys::user_id(), &|name| std::env::var_os(name))
+    state_of(sys::user_id(), &environment)
+}
+
+/// The environment, in which every user who has a home says so: a service and a login must find the same places.
+fn environment(name: &str) -> Option<OsString> {
+    match name {
+        "HOME" => home_directory().map(OsString::from),
+        _ => std::env::var_os(name),
+    }
+}
+
+/// `$HOME`, or else the home that the table of users has, where that is a directory of the user's own: many a service
+/// has one that is not there, or that is everybody's.
+#[must_use]
+pub fn home_directory() -> Option<PathBuf> {
+    let is_said = std::env::var_os("HOME").is_some_and(|home| !home.is_empty());
+    let own = |home: &PathBuf| {
+        let found = std::fs::metadata(home);
+        found.is_ok_and(|found| found.is_dir() && found.uid() == sys::user_id())
+    };
+    std::env::home_dir().filter(|home| is_said || own(home))
 }
 
 pub(super) fn sockets_of(uid: u32, variable: Variable<'_>) -> Vec<PathBuf> {

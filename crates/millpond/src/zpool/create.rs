@@ -194,11 +194,7 @@ fn check_may_mount(request: &CreateRequest, path: &Path) -> Result<(), Failure> 
 
 /// Where an ordinary user may mount.
 pub(super) fn own_directory() -> PathBuf {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    home.map_or_else(
-        || PathBuf::from("DIRECTORY"),
-        |home| Path::new(&home).join("mnt"),
-    )
+    client::home_directory().map_or_else(|| PathBuf::from("DIRECTORY"), |home| home.join("mnt"))
 }
 
 /// Refuses a mount point that holds something.

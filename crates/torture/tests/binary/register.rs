@@ -332,3 +332,51 @@ fn a_pool_that_is_forgotten_leaves_no_dead_mounts() {
         }
     }
 }
+
+/// Who has no `$HOME` has a home all the same: a pool of a service is the one that its user sees.
+#[test]
+fn a_home_is_known_without_its_variable() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    if std::os::unix::fs::chown(home.path(), Some(USER), Some(USER)).is_err() {
+        println!("skipped: only root becomes somebody else");
+        return;
+    }
+    let users = session.images().join("passwd");
+    let user = format!("someone:x:{USER}:{USER}::{}:/bin/sh\n", path(home.path()));
+    fs::write(&users, user).expect("written");
+    let name = format!("homeless{}", std::process::id());
+    let image = home.path().join("a.img");
+    let at = format!("HOME={}", path(home.path()));
+    // The binary runs three times as the user, in a mount namespace where the table of users has that line alone.
+    let inside = format!(
+        "{}; mount --bind \"$1\" /etc/passwd || exit 77; cd \"$4\"; \
+         as() {{ setpriv --reuid {USER} --regid {USER} --clear-groups env -i PATH=\"$PATH\" \"$@\"; }}; \
+         as \"$0\" zpool create --size 96M -m none \"$2\" \"$3\" || exit 78; \
+         as \"$5\" \"$0\" zpool list -Ho name; as \"$5\" \"$0\" zpool export \"$2\"",
+        session.let_go_of_others()
+    );
+    let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
+    let words = [
+        &inside,
+        path(&users),
+        &name,
+        path(&image),
+        path(home.path()),
+        &at,
+    ];
+    let _making = Session::making_a_namespace();
+    let mut command = session.shell_command(script);
+    let output = command.env_remove("MILLPOND_RUN").args(words).output();
+    let output = output.expect("sh runs");
+    let said = errors(&output);
+    if said.contains("Permission denied") || output.status.code() == Some(77) {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert!(listed.lines().any(|line| line == name), "{output:?}");
+}
