@@ -10,6 +10,8 @@ mod request;
 mod source;
 mod survey;
 
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use base::random::SeededRng;
 use device::{Access, DeviceError, FileDevice};
 use pool::{Actor, CreateOptions, Host, NewDevice, NewVdev, Pool, PoolError};
 use posix::{FileSystem, MountOptions, NoLog, Source};
+use rustix::io::Errno;
 
 use crate::service::contents::file_properties;
 use crate::service::open::{Maker, create_options, create_refused};
@@ -102,12 +105,9 @@ impl Making<'_> {
         let outcome = fill_image(self, device, watcher).and_then(|(mut report, taken)| {
             report.size = size;
             if keep(&report) {
-                let renamed = std::fs::rename(&partial, image);
-                renamed.map_err(|error| {
-                    cannot_make(FailureKind::Medium, image, base::host_reason(&error))
-                })?;
+                name_image(&partial, image, self.request.pool.force)?;
                 // The name is durable too, where folders can be synced.
-                let folder = std::fs::File::open(folder_of(image));
+                let folder = File::open(folder_of(image));
                 let _ = folder.and_then(|folder| folder.sync_all());
             } else {
                 let _gone = std::fs::remove_file(&partial);
@@ -119,6 +119,43 @@ impl Making<'_> {
         }
         outcome
     }
+}
+
+/// Gives the image its name. What has come there meanwhile is replaced only by force.
+fn name_image(partial: &Path, image: &Path, force: bool) -> Result<(), Failure> {
+    let named = if force {
+        std::fs::rename(partial, image)
+    } else {
+        name_new(partial, image)
+    };
+    named.map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            return exists(image);
+        }
+        cannot_make(FailureKind::Medium, image, base::host_reason(&error))
+    })
+}
+
+fn name_new(partial: &Path, image: &Path) -> io::Result<()> {
+    match rename_new(partial, image) {
+        // Some file systems know no such flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            drop(File::create_new(image)?);
+            std::fs::rename(partial, image).inspect_err(|_| {
+                let _gone = std::fs::remove_file(image);
+            })
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
+fn rename_new(partial: &Path, image: &Path) -> rustix::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, partial, CWD, image, RenameFlags::NOREPLACE)
+}
+
+fn exists(image: &Path) -> Failure {
+    cannot_make(FailureKind::Exists, image, "it exists").advise("use '-f' to replace it")
 }
 
 /// Sizes that are as small as can be are multiples of this.
@@ -153,10 +190,7 @@ fn check_image(request: &ImageRequest) -> Result<(), Failure> {
         Ok(found) if !found.is_file() => {
             return refuse(FailureKind::Exists, "it is there, and not a regular file");
         }
-        Ok(_) if !request.pool.force => {
-            let failure = cannot_make(FailureKind::Exists, image, "it exists");
-            return Err(failure.advise("use '-f' to replace it"));
-        }
+        Ok(_) if !request.pool.force => return Err(exists(image)),
         // Replacing an image under a pool that is imported would lose what is written there.
         Ok(_) => {
             let opened = FileDevice::open(image, Access::ReadWrite);

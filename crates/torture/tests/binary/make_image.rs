@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// A POSIX access list as Linux passes it: version 2, then tag, permissions and id of each entry.
 fn access_list() -> Vec<u8> {
@@ -357,6 +357,33 @@ fn what_cannot_be_made_leaves_nothing() {
     assert!(said.contains("in use"), "{said}");
     assert_same(&tree, &session.mount("pond"));
     session.export_clean("pond");
+    assert_eq!(fs::read_dir(session.images()).expect("a folder").count(), 1);
+}
+
+#[test]
+fn of_images_that_are_made_at_once_one_has_the_name() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let tree = session.mounts().join("tree");
+    fs::create_dir(&tree).expect("a folder");
+    fs::write(tree.join("file"), random(4 << 20, 7)).expect("written");
+    let image = session.images().join("pond.img");
+    let started = (0..4).map(|_| {
+        let mut command = session.command(&["mkimage", path(&tree), path(&image)]);
+        command.stderr(Stdio::piped()).stdout(Stdio::null());
+        command.spawn().expect("it starts")
+    });
+    let started: Vec<_> = started.collect();
+    let ended = started.into_iter();
+    let ended = ended.map(|child| child.wait_with_output().expect("it ends"));
+    let (made, refused): (Vec<_>, Vec<_>) = ended.partition(|output| output.status.success());
+    assert_eq!(made.len(), 1, "{made:?} {refused:?}");
+    for output in refused {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let reason = format!("cannot make '{}': it exists\n", path(&image));
+        assert!(said.contains(&reason), "{said}");
+    }
     assert_eq!(fs::read_dir(session.images()).expect("a folder").count(), 1);
 }
 
