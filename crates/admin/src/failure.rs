@@ -49,6 +49,9 @@ pub struct Failure {
     /// Those of the further lines that tell the cause: programs are told them, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// What the host said of a file or disk, if that is behind it: a number of `errno`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_error: Option<i32>,
 }
 
 impl Failure {
@@ -60,6 +63,7 @@ impl Failure {
             name: None,
             advice: Vec::new(),
             reasons: Vec::new(),
+            os_error: None,
         }
     }
 

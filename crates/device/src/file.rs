@@ -113,7 +113,7 @@ impl FileDevice {
             ..OpenMode::default()
         };
         let file = File::open(path, mode, Create::New).map_err(|e| open_error(&name, e, true))?;
-        file.set_size(size).map_err(|error| match error {
+        let sized = file.set_size(size).map_err(|error| match error {
             Errno::NOSPC => DeviceError::HostFull {
                 device: Arc::clone(&name),
             },
@@ -121,6 +121,10 @@ impl FileDevice {
                 device: Arc::clone(&name),
                 error,
             },
+        });
+        sized.inspect_err(|_| {
+            // Nobody else has made it.
+            let _gone = std::fs::remove_file(path);
         })?;
         drop(file);
         Self::open(path, Access::ReadWrite)

@@ -7,7 +7,10 @@ mod library {
     mod images;
     mod streams;
 
-    use millpond::{CreateOptions, Pool};
+    use millpond::{CreateOptions, Error, Pool};
+    use std::error::Error as _;
+    use std::io;
+    use std::path::Path;
     use tempfile::TempDir;
 
     /// A pool of 256 MiB in a folder of its own.
@@ -34,6 +37,29 @@ mod library {
         pub(crate) fn close(self) -> TempDir {
             self.pool.export().unwrap();
             self.folder
+        }
+    }
+
+    /// Where a file cannot be made is no damage, and a program is told why.
+    #[test]
+    fn a_file_that_cannot_be_made_is_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let create = |path: &Path| {
+            let options = CreateOptions::new("pond").file(path).file_size(96 << 20);
+            Pool::create(&options).unwrap_err()
+        };
+        let kind_behind = |error: &Error| {
+            let behind = error.cause().source().unwrap();
+            behind.downcast_ref::<io::Error>().unwrap().kind()
+        };
+        let error = create(&folder.path().join("nowhere/pond.img"));
+        assert!(matches!(error, Error::NotFound(_)), "{error:?}");
+        assert_eq!(kind_behind(&error), io::ErrorKind::NotFound);
+        // Nobody makes files there, not even root.
+        let error = create(Path::new("/sys/pond.img"));
+        if !matches!(error, Error::ReadOnly(_)) {
+            assert!(matches!(error, Error::Permission(_)), "{error:?}");
+            assert_eq!(kind_behind(&error), io::ErrorKind::PermissionDenied);
         }
     }
 

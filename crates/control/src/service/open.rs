@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use admin::{
@@ -28,7 +28,7 @@ use super::contents::clock;
 use super::new_keys;
 use super::open_heads::OpenHeads;
 use super::open_volumes::OpenVolumes;
-use super::refusal::kind_of;
+use super::refusal::{device_refused, kind_of};
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
 
@@ -147,19 +147,24 @@ pub(super) fn make_files(
         if path.exists() {
             continue;
         }
-        // What will be in it has owners and modes of its own: the file is for its owner alone.
-        let own = || std::fs::set_permissions(path, Permissions::from_mode(0o600));
-        let created = FileDevice::create(path, size).map_err(|error| error.to_string());
-        let created = created.map(|_| made.push(path.clone()));
-        match created.and_then(|()| own().map_err(|error| base::host_reason(&error))) {
-            Ok(()) => {}
-            Err(error) => {
+        match make_file(verb, pool, path, size) {
+            Ok(()) => made.push(path.clone()),
+            Err(failure) => {
                 remove_files(&made);
-                return Err(Failure::cannot(FailureKind::Medium, verb, pool, error));
+                return Err(failure);
             }
         }
     }
     Ok(made)
+}
+
+fn make_file(verb: &str, pool: &str, path: &Path, size: u64) -> Result<(), Failure> {
+    FileDevice::create(path, size).map_err(|error| device_refused(verb, pool, &error))?;
+    // What will be in it has owners and modes of its own: the file is for its owner alone.
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| {
+        remove_files(&[path.to_owned()]);
+        Failure::cannot(FailureKind::Medium, verb, pool, base::host_reason(&error))
+    })
 }
 
 /// Removes files that were made for nothing.
@@ -376,6 +381,8 @@ pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
             .because(error.to_string())
     } else if let PoolError::NoSpace = error {
         cannot(FailureKind::Space, "one or more devices is out of space")
+    } else if let PoolError::Device(error) = error {
+        device_refused("create", name, error)
     } else {
         cannot(kind_of(error), &error.to_string())
     }
@@ -521,6 +528,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::Device(error @ DeviceError::ReadOnlyPlace { .. }) => {
             can_be_read(cannot(FailureKind::ReadOnly, &error.to_string()))
         }
+        PoolError::Device(error) => device_refused("import", name, error),
         PoolError::MissingDevices { reason, .. } => {
             with_reason(cannot(FailureKind::Medium, UNAVAILABLE), reason)
         }
@@ -544,7 +552,6 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::TooSmall { .. }
         | PoolError::DeviceInUse { .. }
         | PoolError::Invalid { .. }
-        | PoolError::Device(_)
         | PoolError::Vdev(_)
         | PoolError::Cache(_)
         | PoolError::Corrupt { .. }

@@ -143,3 +143,11 @@ pub(crate) fn refused(verb: &str, name: &str, error: &DslError) -> Failure {
     let (kind, text) = reason(error);
     Failure::cannot(kind, verb, name, text)
 }
+
+/// `cannot VERB 'NAME': REASON` for a pool of which a device failed.
+pub(crate) fn device_refused(verb: &str, name: &str, error: &DeviceError) -> Failure {
+    Failure {
+        os_error: error.errno().map(sys::Errno::raw_os_error),
+        ..Failure::cannot(kind_of_device(error), verb, name, error)
+    }
+}

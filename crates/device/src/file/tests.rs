@@ -287,3 +287,11 @@ fn the_first_flush_is_for_what_others_wrote() {
     let error = device.flush().unwrap_err();
     assert!(matches!(error, DeviceError::Removed { .. }), "{error}");
 }
+
+#[test]
+fn a_file_that_is_too_large_for_its_file_system_is_not_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    assert!(FileDevice::create(&path, u64::MAX).is_err());
+    assert!(!path.exists());
+}

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 /// What an error says: the text, the thing that it is about, and the errors behind it.
@@ -68,6 +69,12 @@ impl Cause {
         }))
     }
 
+    /// One about a pool, of which the host refused a file or disk.
+    pub(crate) fn of_host(name: Option<String>, text: String, os_error: i32) -> Self {
+        let refused = Refused(io::Error::from_raw_os_error(os_error));
+        Self::because(text, name, Some(os_error), refused)
+    }
+
     /// The pool, dataset or file that it is about, if it is one: `tank`, `tank/home@monday`, `tank/home:/etc/fstab`.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -80,6 +87,11 @@ impl Cause {
         self.0.os_error
     }
 }
+
+/// The text says why already.
+#[derive(Debug, thiserror::Error)]
+#[error("refused by the host")]
+struct Refused(#[source] io::Error);
 
 impl Error for Cause {
     /// What is behind the reason that the text gives: for an unreadable block what its devices answered.

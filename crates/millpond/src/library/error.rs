@@ -190,7 +190,12 @@ impl From<Error> for io::Error {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         // What a command line would advise is not for programs.
-        Self::of_kind(failure.kind)(Cause::about(failure.name.clone(), failure.whole_cause()))
+        let (name, text) = (failure.name.clone(), failure.whole_cause());
+        let cause = match failure.os_error {
+            Some(number) => Cause::of_host(name, text, number),
+            None => Cause::about(name, text),
+        };
+        Self::of_kind(failure.kind)(cause)
     }
 }
 
