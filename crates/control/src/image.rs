@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use crate::service::contents::file_properties;
 use crate::service::open::{Maker, create_options, create_refused};
-use crate::service::refusal::{kind_of, kind_of_device};
+use crate::service::refusal::{kind_of, kind_of_device, new_device_refused};
 use fill::{Existing, Filler, Target};
 use request::cannot_make;
 use source::Source as Tree;
@@ -195,7 +195,7 @@ fn check_image(request: &ImageRequest) -> Result<(), Failure> {
         Ok(_) => {
             let opened = FileDevice::open(image, Access::ReadWrite);
             if let Err(error @ DeviceError::Busy { .. }) = opened {
-                return Err(device_refused(image, &error));
+                return Err(new_device_refused("make", &image.to_string_lossy(), &error));
             }
         }
     }

@@ -28,7 +28,7 @@ use super::contents::clock;
 use super::new_keys;
 use super::open_heads::OpenHeads;
 use super::open_volumes::OpenVolumes;
-use super::refusal::{device_refused, kind_of};
+use super::refusal::{device_refused, kind_of, new_device_refused};
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
 
@@ -382,7 +382,7 @@ pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
     } else if let PoolError::NoSpace = error {
         cannot(FailureKind::Space, "one or more devices is out of space")
     } else if let PoolError::Device(error) = error {
-        device_refused("create", name, error)
+        new_device_refused("create", name, error)
     } else {
         cannot(kind_of(error), &error.to_string())
     }

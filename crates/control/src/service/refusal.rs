@@ -1,10 +1,13 @@
 //! How errors of the engine become the lines that users know.
 
 use std::fmt;
+use std::path::Path;
 
 use admin::{Failure, FailureKind};
-use device::DeviceError;
+use device::{Access, DeviceError, FileDevice};
 use dsl::DslError;
+use format::config::keys;
+use format::label::PoolState;
 use pool::PoolError;
 
 #[cfg(test)]
@@ -150,4 +153,34 @@ pub(crate) fn device_refused(verb: &str, name: &str, error: &DeviceError) -> Fai
         os_error: error.errno().map(sys::Errno::raw_os_error),
         ..Failure::cannot(kind_of_device(error), verb, name, error)
     }
+}
+
+/// As [`device_refused`], of a device that a pool was to get: one that is in use is not to be had in any other way.
+pub(crate) fn new_device_refused(verb: &str, name: &str, error: &DeviceError) -> Failure {
+    let failure = device_refused(verb, name, error);
+    let DeviceError::Busy { device } = error else {
+        return failure;
+    };
+    let (reason, advice) = match active_pool(device) {
+        Some(pool) => (
+            format!("{device} is part of active pool '{pool}'"),
+            format!("choose another file or disk, or export '{pool}' first"),
+        ),
+        None => (
+            format!("{device} is in use by another process or mount"),
+            "choose another file or disk".to_owned(),
+        ),
+    };
+    let message = format!("cannot {verb} '{name}': {reason}");
+    Failure { message, ..failure }.advise(advice)
+}
+
+/// The pool that a device is part of by its label, and that was not exported.
+fn active_pool(device: &str) -> Option<String> {
+    let device = FileDevice::open(Path::new(device), Access::ReadOnly).ok()?;
+    let labels = vdev::read_labels(&device);
+    let config = &labels.best_config(None)?.config;
+    let is_active = config.u64(keys::STATE) == Some(PoolState::Active.number());
+    let name = config.str(keys::NAME).filter(|_| is_active)?;
+    Some(name.to_owned())
 }

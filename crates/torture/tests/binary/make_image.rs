@@ -354,7 +354,7 @@ fn what_cannot_be_made_leaves_nothing() {
     session.ok(&["mkimage", "-f", tree_text, image_text]);
     session.import("pond", &[]);
     let said = session.refused(&["mkimage", "-f", tree_text, image_text]);
-    assert!(said.contains("in use"), "{said}");
+    assert!(said.contains("is part of active pool 'pond'"), "{said}");
     assert_same(&tree, &session.mount("pond"));
     session.export_clean("pond");
     assert_eq!(fs::read_dir(session.images()).expect("a folder").count(), 1);

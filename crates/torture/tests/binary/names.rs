@@ -198,3 +198,28 @@ fn a_pool_whose_daemon_fails_is_taken_back() {
     assert_eq!(listed.stdout, b"", "{listed:?}");
     session.create_of("hh", &[path(&given)], &[]);
 }
+
+/// Whoever makes a pool of an image that another one is in is told of that pool.
+#[test]
+fn an_image_in_use_is_told_by_its_pool() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &["-m", "none"]);
+    session.create("pond", 96, &["-m", "none"]);
+    let image = session.images().join("tank.img");
+    let image = path(&image);
+    let said = |verb: &str, pool: &str| {
+        format!(
+            "cannot {verb} '{pool}': {image} is part of active pool 'tank'\n\
+             choose another file or disk, or export 'tank' first\n"
+        )
+    };
+    let create = ["zpool", "create", "-f", "-m", "none", "other", image];
+    assert_eq!(session.refused(&create), said("create", "other"));
+    let add = ["zpool", "add", "-f", "pond", image];
+    assert_eq!(session.refused(&add), said("add to", "pond"));
+    session.ok(&["zpool", "export", "tank"]);
+    session.ok(&["zpool", "create", "-f", "-m", "none", "other", image]);
+    session.ok(&["zpool", "destroy", "other"]);
+}

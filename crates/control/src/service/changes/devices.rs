@@ -65,7 +65,7 @@ impl PoolChange for AddVdevs {
                     .advise("use '-f' to override the following errors:")
                     .because(error.to_string())
             } else {
-                cannot(kind_of(&error), &error.to_string())
+                service.pool_refused("add to", &error)
             }
         })
     }

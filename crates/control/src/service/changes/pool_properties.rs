@@ -17,7 +17,7 @@ use crate::service::assignments::stored_value;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
 use crate::service::open::{NO_HOST_ID, is_multihost_on};
-use crate::service::refusal::kind_of;
+use crate::service::refusal::{kind_of, new_device_refused};
 use crate::service::reporter::Reporter;
 
 impl PoolChange for SetPool {
@@ -44,7 +44,11 @@ impl PoolChange for SetPool {
 
 impl Service {
     pub(super) fn pool_refused(&self, verb: &str, error: &pool::PoolError) -> Failure {
-        Failure::cannot(kind_of(error), verb, &self.pool.name(), error)
+        let name = self.pool.name();
+        if let pool::PoolError::Device(error) = error {
+            return new_device_refused(verb, &name, error);
+        }
+        Failure::cannot(kind_of(error), verb, &name, error)
     }
 
     /// Sets pool properties, features among them.
