@@ -60,7 +60,7 @@ def scenarios(small):
         ("meta", ["meta", "-n", n["meta"]]),
         ("readdir", ["readdir", "-n", n["readdir"]]),
         ("write-data", ["write-data", "-n", n["write-data"]]),
-        ("mkbig", ["mkbig", "-b", n["mkbig"]]),
+        ("mkbig", ["mkbig", "-k", "-b", n["mkbig"]]),
         ("rdbig", ["rdbig"]),
         ("fanread", ["fanread", "-b", n["fanread"]]),
         ("fanread-stride", ["fanread", "-b", n["fanread"], "--stride"]),

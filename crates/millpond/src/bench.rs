@@ -8,6 +8,7 @@ mod measure;
 mod probe;
 mod report;
 mod run;
+mod stopped;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,8 @@ use surroundings::Surroundings;
 pub(crate) const COMMAND: Command = Command {
     name: "bench",
     aliases: &[],
-    summary: "Run a workload in a directory of any file system, and the device below it alone.",
+    summary: "Run a workload in any directory, within a new millpond-bench-PID that is removed at the end, and the \
+              device below it alone.",
     forms: &[
         "meta|readdir|write-data|varmail|fsync|untar directory",
         "mkbig|rdbig|fanread|throttled directory",
@@ -79,7 +81,10 @@ pub(crate) const COMMAND: Command = Command {
             "a command that makes what was written durable, where syncfs does not",
         ),
         option("html", "file", "write a report with curves, too"),
-        switch("k", "keep what was written"),
+        switch(
+            "k",
+            "keep millpond-bench-PID; mkbig makes and keeps millpond-bench/big instead, which rdbig reads",
+        ),
         switch("j", "JSON").or("json"),
     ],
     operands: Operands::at_least(2, "missing scenario or directory"),
@@ -93,6 +98,9 @@ struct Scenario {
     /// Which parameters it has, with their defaults.
     parameters: &'static [(&'static str, u64)],
 }
+
+const MKBIG: &str = "mkbig";
+const RDBIG: &str = "rdbig";
 
 const SCENARIOS: [Scenario; 10] = [
     Scenario {
@@ -126,12 +134,12 @@ const SCENARIOS: [Scenario; 10] = [
         parameters: &[("files", 70_000)],
     },
     Scenario {
-        name: "mkbig",
+        name: MKBIG,
         run: bulk::mkbig,
         parameters: &[("megabytes", 1024)],
     },
     Scenario {
-        name: "rdbig",
+        name: RDBIG,
         run: bulk::rdbig,
         parameters: &[],
     },
@@ -160,6 +168,9 @@ fn bench(call: &Invocation) -> crate::output::Outcome {
         .ok_or_else(|| usage(format!("no such scenario '{name}'")))?;
     let (run, parameters) = prepare(call, scenario, Path::new(directory))?;
     let failed = |error: io::Error| {
+        if let Some(status) = stopped::status() {
+            return Stop::Quiet(status);
+        }
         let text = format!("cannot run '{name}' in '{directory}': {error}");
         Stop::from(Failure::new(FailureKind::Medium, text))
     };
@@ -167,16 +178,12 @@ fn bench(call: &Invocation) -> crate::output::Outcome {
         Some(place) => Some(PathBuf::from(place)),
         None => run.pool.as_deref().and_then(beside_image),
     };
+    check_kept(scenario, &run)?;
+    stopped::listen();
     let surroundings = Surroundings::of(&run.place, run.pool.as_deref());
     let probe = || probed.as_deref().map(probe::probe).transpose();
     let before = probe().map_err(failed)?;
-    fs::create_dir(&run.directory).map_err(failed)?;
-    let programs = Beside::start(run.beside);
-    let phases = programs.and_then(|_computing| (scenario.run)(&run));
-    if !call.has("k") {
-        fs::remove_dir_all(&run.directory).map_err(failed)?;
-    }
-    let phases = phases.map_err(failed)?;
+    let phases = in_own_directory(scenario, &run, call.has("k")).map_err(failed)?;
     let after = probe().map_err(failed)?;
     let outcome = Outcome {
         scenario: scenario.name,
@@ -194,6 +201,45 @@ fn bench(call: &Invocation) -> crate::output::Outcome {
     } else {
         report::table(&outcome)
     })
+}
+
+/// Runs a scenario in a directory that is made for it, and removed unless it is to be kept.
+fn in_own_directory(scenario: &Scenario, run: &Run, keeps: bool) -> io::Result<Vec<Phase>> {
+    stopped::check()?;
+    fs::create_dir(&run.directory)?;
+    let programs = Beside::start(run.beside);
+    let phases = programs.and_then(|_computing| (scenario.run)(run));
+    // Of what a signal stopped there is nothing to look at.
+    if !keeps || stopped::status().is_some() {
+        fs::remove_dir_all(&run.directory)?;
+    }
+    phases
+}
+
+/// `rdbig` reads what an earlier `mkbig -k` wrote, and another `mkbig -k` does not write over it.
+fn check_kept(scenario: &Scenario, run: &Run) -> Result<(), Stop> {
+    let (name, place, kept) = (scenario.name, run.place.display(), run.kept.display());
+    let is_writer = run.directory == run.kept;
+    if is_writer && run.kept.symlink_metadata().is_ok() {
+        let text = format!("cannot run '{name}' in '{place}': '{kept}' exists");
+        return Err(Failure::new(FailureKind::Exists, text)
+            .advise("remove it first")
+            .into());
+    }
+    let is_reader = name == RDBIG;
+    let is_file = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file());
+    if is_reader && !is_file(bulk::kept_file(run)) {
+        let file = bulk::kept_file(run);
+        let text = format!(
+            "cannot run '{name}' in '{place}': there is no file '{}'",
+            file.display()
+        );
+        let advice = format!("run 'millpond bench mkbig -k {place}' first");
+        return Err(Failure::new(FailureKind::Missing, text)
+            .advise(advice)
+            .into());
+    }
+    Ok(())
 }
 
 fn write_page(file: &str, page: &str) -> Result<(), Stop> {
@@ -289,8 +335,14 @@ fn prepare(
         let text = format!("cannot open '{}': {error}", place.display());
         Stop::from(Failure::new(FailureKind::Missing, text))
     })?;
+    let kept = place.join("millpond-bench");
+    let directory = match call.has("k") && scenario.name == MKBIG {
+        true => kept.clone(),
+        false => place.join(format!("millpond-bench-{}", std::process::id())),
+    };
     let run = Run {
-        directory: place.join(format!("millpond-bench-{}", std::process::id())),
+        directory,
+        kept,
         threads: value("threads"),
         files: value("files"),
         time: Duration::from_secs(value("seconds")),

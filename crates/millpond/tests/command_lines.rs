@@ -257,6 +257,93 @@ fn bench_runs_on_any_directory_and_cleans_up() {
     assert!(ran.output.contains(" CPUs, "), "where it ran: {ran:?}");
 }
 
+/// The names in a directory, in order.
+fn names(place: &std::path::Path) -> Vec<String> {
+    let names = std::fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn bench_touches_no_file_of_the_user() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(sandbox.path("precious"), "precious").unwrap();
+    std::os::unix::fs::symlink("../precious", place.join("big")).unwrap();
+    std::fs::write(place.join("shared"), "mine").unwrap();
+    for line in [
+        "mkbig -b 1",
+        "fanread -b 1 -t 2",
+        "fanread -b 1 -t 2 --stride",
+    ] {
+        let ran = sandbox.run(&format!("bench {line} place"));
+        assert_eq!(ran.status, 0, "{line}: {ran:?}");
+    }
+    let text = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
+    assert_eq!(
+        [text("precious"), text("place/shared")],
+        ["precious", "mine"]
+    );
+    assert_eq!(names(&place), ["big", "shared"]);
+}
+
+#[test]
+fn what_mkbig_keeps_is_read_by_rdbig() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let advice = format!(
+        "\nrun 'millpond bench mkbig -k {}' first\n",
+        place.display()
+    );
+    let ran = sandbox.run("bench rdbig place");
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.errors.ends_with(&advice), "{ran:?}");
+    let done = |line: &str| {
+        let ran = sandbox.run(line);
+        assert_eq!(ran.status, 0, "{line}: {ran:?}");
+        assert_eq!(names(&place), ["millpond-bench"], "{line}");
+    };
+    done("bench mkbig -k -b 2 place");
+    done("bench rdbig place");
+    done("bench mkbig -b 1 place");
+    let kept = place.join("millpond-bench");
+    assert_eq!(std::fs::metadata(kept.join("big")).unwrap().len(), 2 << 20);
+    let ran = sandbox.run("bench mkbig -k -b 1 place");
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(
+        ran.errors.ends_with(" exists\nremove it first\n"),
+        "{ran:?}"
+    );
+    // Nothing is written through a link of that name.
+    let elsewhere = sandbox.path("elsewhere");
+    std::fs::rename(&kept, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &kept).unwrap();
+    assert_eq!(sandbox.run("bench mkbig -k -b 1 place").status, 1);
+    assert_eq!(
+        std::fs::metadata(elsewhere.join("big")).unwrap().len(),
+        2 << 20
+    );
+}
+
+#[test]
+fn a_signal_ends_bench_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let script = "\"$0\" bench fsync -s 600 place & bench=$!\n\
+                  until ls place/*/fsync-0 >&2; do sleep 0.02; done\n\
+                  kill -TERM $bench; wait $bench";
+    let words = ["-c", script, env!("CARGO_BIN_EXE_millpond")];
+    let ran = sandbox.run_program(std::path::Path::new("/bin/sh"), &words);
+    assert_eq!((ran.status, &ran.output[..]), (143, ""), "{ran:?}");
+    assert_eq!(names(&place), [""; 0]);
+}
+
 #[test]
 fn runs_of_bench_are_compared() {
     let sandbox = Sandbox::new();

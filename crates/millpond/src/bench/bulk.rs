@@ -2,20 +2,31 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use base::clock::real_now;
 use base::random::SeededRng;
+use rustix::fs::OFlags;
 
 use super::measure::{Phase, Tally};
 use super::run::{Run, drop_caches, threads};
 
 const PIECE: usize = 128 << 10;
 
+/// The large file, in the directory of the run that writes it.
+fn big(directory: &Path) -> PathBuf {
+    directory.join("big")
+}
+
+/// The file that an earlier `mkbig` kept.
+pub(super) fn kept_file(run: &Run) -> PathBuf {
+    big(&run.kept)
+}
+
 /// Writes one large file and makes it durable. An operation is a write of 1 MiB.
 pub(super) fn mkbig(run: &Run) -> io::Result<Vec<Phase>> {
-    let tally = make(run, &run.place.join("big"))?;
+    let tally = make(run, &big(&run.directory))?;
     Ok(vec![Phase::ended("write", tally)])
 }
 
@@ -23,7 +34,7 @@ fn make(run: &Run, path: &Path) -> io::Result<Tally> {
     let _shown = run.shown("write");
     let random = SeededRng::new(7);
     let mut tally = Tally::new(real_now());
-    let mut file = File::create(path)?;
+    let mut file = File::create_new(path)?;
     for _ in 0..run.megabytes {
         tally.time(|| file.write_all(run.contents.piece(&random, 1 << 20)))?;
         tally.bytes += 1 << 20;
@@ -34,11 +45,16 @@ fn make(run: &Run, path: &Path) -> io::Result<Tally> {
     Ok(tally)
 }
 
-/// Reads the file of `mkbig` from its beginning to its end. An operation is a read of 128 KiB.
+/// Reads the file that `mkbig` kept from its beginning to its end. An operation is a read of 128 KiB.
 pub(super) fn rdbig(run: &Run) -> io::Result<Vec<Phase>> {
     drop_caches();
     let _shown = run.shown("cold read");
-    let mut file = File::open(run.place.join("big"))?;
+    let mut options = File::options();
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut file = options
+        .read(true)
+        .custom_flags(no_link)
+        .open(kept_file(run))?;
     let mut tally = Tally::new(real_now());
     let mut piece = vec![0; PIECE];
     let mut hash = 0xcbf2_9ce4_8422_2325;
@@ -65,12 +81,9 @@ fn hashed(hash: u64, bytes: &[u8]) -> u64 {
 /// Threads read one file, each its own part from front to back, or (`stride`) records scattered over
 /// all of it. An operation is a read of one record.
 pub(super) fn fanread(run: &Run) -> io::Result<Vec<Phase>> {
-    let path = run.place.join("shared");
+    let path = run.directory.join("shared");
     let bytes = run.megabytes << 20;
-    let present = std::fs::metadata(&path).is_ok_and(|found| found.len() == bytes);
-    if !present {
-        make(run, &path)?;
-    }
+    make(run, &path)?;
     drop_caches();
     let _shown = run.shown("read");
     let records = bytes / run.record;

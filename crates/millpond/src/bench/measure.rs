@@ -1,7 +1,10 @@
 //! What is measured: latencies of operations, and operations and bytes by the second.
 
 use base::clock::real_now;
+use std::io;
 use std::time::{Duration, Instant};
+
+use super::stopped;
 
 /// Sub-buckets of each power of two: a quantile is exact to 1/32.
 const SUB_BITS: u32 = 5;
@@ -105,8 +108,9 @@ impl Tally {
         }
     }
 
-    /// Does and times one operation; one that fails is not counted.
-    pub(super) fn time<T, E>(&mut self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// Does and times one operation; one that fails is not counted. After a signal, none is done.
+    pub(super) fn time<T>(&mut self, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        stopped::check()?;
         let begun = real_now();
         let result = operation()?;
         self.add(begun);

@@ -17,8 +17,10 @@ use crate::progress::Ticker;
 pub(super) struct Run {
     /// The directory that was named.
     pub(super) place: PathBuf,
-    /// A new one in it, for scenarios that leave nothing behind.
+    /// A new one in it, in which all is written.
     pub(super) directory: PathBuf,
+    /// Where `mkbig` keeps its file and `rdbig` finds it, whatever process wrote it.
+    pub(super) kept: PathBuf,
     pub(super) threads: u64,
     pub(super) files: u64,
     pub(super) time: Duration,

@@ -5,6 +5,7 @@ use super::*;
 fn run_in(place: &Path) -> Run {
     Run {
         directory: place.join("work"),
+        kept: place.join("kept"),
         place: place.to_owned(),
         threads: 3,
         files: 200,
@@ -23,10 +24,19 @@ fn run_in(place: &Path) -> Run {
 fn every_scenario_does_what_it_says() {
     let place = tempfile::tempdir().unwrap();
     let run = run_in(place.path());
+    // What `rdbig` reads.
+    fs::create_dir(&run.kept).unwrap();
+    fs::write(bulk::kept_file(&run), vec![7; 4 << 20]).unwrap();
     for scenario in &SCENARIOS {
         fs::create_dir(&run.directory).unwrap();
         let phases = (scenario.run)(&run).unwrap();
         fs::remove_dir_all(&run.directory).unwrap();
+        assert_eq!(
+            fs::read_dir(place.path()).unwrap().count(),
+            1,
+            "{}",
+            scenario.name
+        );
         for phase in &phases {
             assert!(
                 phase.tally.times.count() > 0,

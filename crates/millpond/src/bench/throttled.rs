@@ -63,6 +63,7 @@ fn ask(path: &Path, time: Duration, tally: &mut Tally) -> io::Result<()> {
                 AtFlags::STATX_FORCE_SYNC,
                 StatxFlags::BASIC_STATS,
             )
+            .map_err(io::Error::from)
         })?;
     }
     Ok(())
