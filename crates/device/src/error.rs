@@ -75,7 +75,7 @@ pub enum DeviceError {
         device: Arc<str>,
     },
     /// Opening failed in some other way.
-    #[error("{device}: cannot be opened: {error}")]
+    #[error("{device}: cannot be opened: {}", base::host_reason(&(*error).into()))]
     Open {
         /// The path.
         device: Arc<str>,

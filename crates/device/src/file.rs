@@ -105,14 +105,26 @@ impl FileDevice {
     /// Makes a sparse file of `size` bytes and opens it for writing.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// Why it cannot be made. Nothing is left of it then.
     pub fn create(path: &Path, size: u64) -> Result<Self, DeviceError> {
+        Self::create_as(path, size, Create::New)
+    }
+
+    /// The same, for its owner alone.
+    ///
+    /// # Errors
+    /// Why it cannot be made. Nothing is left of it then.
+    pub fn create_private(path: &Path, size: u64) -> Result<Self, DeviceError> {
+        Self::create_as(path, size, Create::Private)
+    }
+
+    fn create_as(path: &Path, size: u64, create: Create) -> Result<Self, DeviceError> {
         let name = name_of(path);
         let mode = OpenMode {
             write: true,
             ..OpenMode::default()
         };
-        let file = File::open(path, mode, Create::New).map_err(|e| open_error(&name, e, true))?;
+        let file = File::open(path, mode, create).map_err(|e| open_error(&name, e, true))?;
         let sized = file.set_size(size).map_err(|error| match error {
             Errno::NOSPC => DeviceError::HostFull {
                 device: Arc::clone(&name),
@@ -122,12 +134,11 @@ impl FileDevice {
                 error,
             },
         });
-        sized.inspect_err(|_| {
-            // Nobody else has made it.
-            let _gone = std::fs::remove_file(path);
-        })?;
         drop(file);
-        Self::open(path, Access::ReadWrite)
+        let opened = sized.and_then(|()| Self::open(path, Access::ReadWrite));
+        opened.inspect_err(|_| {
+            let _gone = std::fs::remove_file(path);
+        })
     }
 
     fn open_with(path: &Path, access: Access, direct: bool) -> Result<Self, DeviceError> {

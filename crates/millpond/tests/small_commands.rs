@@ -128,3 +128,13 @@ fn cache_files_and_names_for_now() {
     session.done("zpool import -d later.img later");
     assert_eq!(session.done("zfs list -H -o name later/a"), "later/a\n");
 }
+
+#[test]
+fn a_file_that_cannot_be_made_is_not_left_behind() {
+    let session = Session::new();
+    // Longer than a file can be.
+    let ran = session.run("zpool create --size 9E -m none tank tank.img");
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(!ran.errors.contains("os error"), "{ran:?}");
+    assert!(!session.0.path("tank.img").exists());
+}

@@ -60,6 +60,25 @@ pub enum Create {
     Never,
     /// It must not be there.
     New,
+    /// It must not be there, and is made for its owner alone.
+    Private,
+}
+
+impl Create {
+    const fn makes(self) -> bool {
+        match self {
+            Self::Never => false,
+            Self::New | Self::Private => true,
+        }
+    }
+
+    /// The mode of a file that is made.
+    const fn mode(self) -> u32 {
+        match self {
+            Self::Never | Self::New => 0o644,
+            Self::Private => 0o600,
+        }
+    }
 }
 
 /// An open file or disk.
@@ -85,9 +104,9 @@ impl File {
         };
         flags.set(OFlags::DIRECT, mode.direct);
         // On a block device this is the kernel's exclusive claim, the same that mount takes.
-        flags.set(OFlags::EXCL, mode.exclusive || create == Create::New);
-        flags.set(OFlags::CREATE, create == Create::New);
-        let mode = Mode::from_raw_mode(0o644);
+        flags.set(OFlags::EXCL, mode.exclusive || create.makes());
+        flags.set(OFlags::CREATE, create.makes());
+        let mode = Mode::from_raw_mode(create.mode());
         let fd = retry(|| fs::open(path, flags, mode))?;
         Ok(Self { fd })
     }

@@ -1,8 +1,6 @@
 //! A pool comes to its daemon: made or imported, and what it is refused for.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use admin::{
@@ -147,24 +145,16 @@ pub(super) fn make_files(
         if path.exists() {
             continue;
         }
-        match make_file(verb, pool, path, size) {
-            Ok(()) => made.push(path.clone()),
-            Err(failure) => {
+        // What will be in it has owners and modes of its own: the file is for its owner alone.
+        match FileDevice::create_private(path, size) {
+            Ok(_closed) => made.push(path.clone()),
+            Err(error) => {
                 remove_files(&made);
-                return Err(failure);
+                return Err(device_refused(verb, pool, &error));
             }
         }
     }
     Ok(made)
-}
-
-fn make_file(verb: &str, pool: &str, path: &Path, size: u64) -> Result<(), Failure> {
-    FileDevice::create(path, size).map_err(|error| device_refused(verb, pool, &error))?;
-    // What will be in it has owners and modes of its own: the file is for its owner alone.
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| {
-        remove_files(&[path.to_owned()]);
-        Failure::cannot(FailureKind::Medium, verb, pool, base::host_reason(&error))
-    })
 }
 
 /// Removes files that were made for nothing.

@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 
 fn image(size: u64) -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -289,9 +290,21 @@ fn the_first_flush_is_for_what_others_wrote() {
 }
 
 #[test]
-fn a_file_that_is_too_large_for_its_file_system_is_not_left() {
+fn of_a_file_that_cannot_be_that_long_nothing_is_left() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
     assert!(FileDevice::create(&path, u64::MAX).is_err());
     assert!(!path.exists());
+}
+
+#[test]
+fn a_private_file_is_for_its_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    drop(FileDevice::create_private(&path, 4096).unwrap());
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // What is there is neither taken nor removed.
+    assert!(FileDevice::create_private(&path, 8192).is_err());
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
 }
