@@ -74,6 +74,19 @@ impl Flag {
         out
     }
 
+    /// Whether a form writes the flag itself: `-a`, `[-npw]`, `--socket path`.
+    fn is_named_in(&self, form: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let mut words = form.split(|c| !is_part(c));
+        words.any(
+            |word| match (word.strip_prefix("--"), word.strip_prefix('-')) {
+                (Some(word), _) => self.answers_to_word(word),
+                (None, Some(letters)) => self.letter().is_some_and(|own| letters.contains(own)),
+                (None, None) => false,
+            },
+        )
+    }
+
     fn answers_to_word(&self, word: &str) -> bool {
         self.long == Some(word) || (self.letter().is_none() && self.key == word)
     }
@@ -159,6 +172,8 @@ pub(crate) struct Program {
     pub(crate) summary: &'static str,
     /// Its commands.
     pub(crate) commands: &'static [Command],
+    /// Programs whose names may stand in the place of a command's.
+    pub(crate) others: &'static [&'static Program],
     /// Commands of OpenZFS that are not there yet, and what there is to say about each.
     pub(crate) absent: &'static [(&'static str, &'static str)],
     /// The tables of the properties that its commands name: of what, and the rows.
@@ -413,37 +428,65 @@ impl Command {
         Ok(())
     }
 
-    /// The usage lines: flags in brackets, then the operands.
+    /// How it is called, a line for each form: flags in brackets, then the operands. Where all forms take many flags,
+    /// `[flags]` stands for them.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let flags = self.flags_in_brackets();
+        let flags = if self.is_abridged(&flags) {
+            " [flags]"
+        } else {
+            &flags
+        };
+        let call = |form: &&str| {
+            let space = if form.is_empty() { "" } else { " " };
+            format!("{}{flags}{space}{form}", self.name)
+        };
+        self.forms.iter().map(call).collect()
+    }
+
+    /// The usage lines, and the flags that they leave out.
     pub(crate) fn usage(&self) -> String {
-        let mut flags = String::new();
-        let letters: String = self
-            .flags
-            .iter()
-            .filter(|f| f.value.is_none())
-            .filter_map(Flag::letter)
-            .collect();
-        if !letters.is_empty() {
-            flags += &format!(" [-{letters}]");
+        let lines = self.calls().into_iter().map(|call| format!("\t{call}\n"));
+        let mut out: String = lines.collect();
+        let flags = self.flags_in_brackets();
+        if self.is_abridged(&flags) {
+            out += &format!("flags:{flags}\n");
         }
-        for flag in self.flags {
+        out
+    }
+
+    fn is_abridged(&self, flags: &str) -> bool {
+        const REPEATED_MAX: usize = 32;
+        self.forms.len() > 1 && flags.len() > REPEATED_MAX
+    }
+
+    /// The flags that no form names itself, each with a space before.
+    fn flags_in_brackets(&self) -> String {
+        let named = |flag: &Flag| self.forms.iter().any(|form| flag.is_named_in(form));
+        let flags: Vec<&Flag> = self.flags.iter().filter(|flag| !named(flag)).collect();
+        let letters = flags.iter().filter(|flag| flag.value.is_none());
+        let letters: String = letters.filter_map(|flag| flag.letter()).collect();
+        let mut out = String::new();
+        if !letters.is_empty() {
+            out += &format!(" [-{letters}]");
+        }
+        for flag in flags {
             match (flag.letter(), flag.value) {
-                (Some(letter), Some(value)) => flags += &format!(" [-{letter} {value}]"),
-                (None, Some(value)) => flags += &format!(" [--{} {value}]", flag.key),
-                (None, None) => flags += &format!(" [--{}]", flag.key),
+                (Some(letter), Some(value)) => out += &format!(" [-{letter} {value}]"),
+                (None, Some(value)) => out += &format!(" [--{} {value}]", flag.key),
+                (None, None) => out += &format!(" [--{}]", flag.key),
                 (Some(_), None) => {}
             }
-        }
-        let mut out = String::new();
-        for form in self.forms {
-            let space = if form.is_empty() { "" } else { " " };
-            out += &format!("\t{}{flags}{space}{form}\n", self.name);
         }
         out
     }
 
     /// The usage lines with every flag explained.
     pub(crate) fn help(&self) -> String {
-        let mut out = format!("{}\n\nusage:\n{}", self.summary, self.usage());
+        // The flags are explained below.
+        let calls = self.calls().into_iter();
+        let calls: String = calls.map(|call| format!("\t{call}\n")).collect();
+        let mut out = format!("{}\n\nusage:\n{calls}", self.summary);
         if !self.aliases.is_empty() {
             out += &format!("\nalso called: {}\n", self.aliases.join(", "));
         }
@@ -470,6 +513,14 @@ impl Program {
         );
         for command in self.commands {
             out += &format!("    {:<12} {}\n", command.name, command.summary);
+        }
+        if !self.others.is_empty() {
+            out += "\nWith commands of their own:\n\n";
+        }
+        for other in self.others {
+            // What else there is to say of one, it says itself.
+            let summary = other.summary.lines().next().unwrap_or_default();
+            out += &format!("    {:<12} {summary}\n", other.name);
         }
         out += &format!("\nFor more about a command: {} help command\n", self.name);
         out

@@ -14,10 +14,15 @@ use crate::grammar::{Command, Program};
 /// `millpond` and its own commands.
 pub(crate) static PROGRAM: Program = Program {
     name: "millpond",
-    summary: "OpenZFS pools without the kernel module.\n\nAlso: millpond zpool ..., millpond zfs \
-              ..., or links named zpool and zfs.",
+    summary: "OpenZFS pools without the kernel module.\n\nLinks named zpool, zfs and zstream are those programs.",
     properties: &[],
     commands: COMMANDS,
+    others: &[
+        &crate::zpool::PROGRAM,
+        &crate::zfs::PROGRAM,
+        &crate::streams::PROGRAM,
+        &crate::zstream::PROGRAM,
+    ],
     absent: &[],
 };
 

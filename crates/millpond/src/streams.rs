@@ -18,6 +18,7 @@ pub(crate) static PROGRAM: Program = Program {
               the newest snapshot, FILE:@snapshot/path and FILE:pool/dataset@snapshot/path one in another.",
     properties: &[],
     commands: &[LS, CP, VERIFY, DIFF],
+    others: &[],
     absent: &[],
 };
 

@@ -44,6 +44,7 @@ pub(crate) static PROGRAM: Program = Program {
         rows: admin::rows::DATASET_PROPERTIES,
     }],
     commands: COMMANDS,
+    others: &[],
     absent: &[
         ("program", "there are no channel programs"),
         (

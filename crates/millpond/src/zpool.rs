@@ -53,6 +53,7 @@ pub(crate) static PROGRAM: Program = Program {
         },
     ],
     commands: COMMANDS,
+    others: &[],
     absent: &[],
 };
 

@@ -19,6 +19,7 @@ pub(crate) static PROGRAM: Program = Program {
     summary: "Look into send streams, and write them anew.",
     properties: &[],
     commands: &[DUMP, TOKEN, REDUP, DECOMPRESS, RECOMPRESS],
+    others: &[],
     absent: &[],
 };
 

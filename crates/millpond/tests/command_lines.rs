@@ -506,3 +506,76 @@ fn files_that_never_were_a_pools_are_not_complained_about() {
     let ran = sandbox.run("zpool import -d papers/a.txt");
     assert!(ran.errors.contains("no pool: "), "{}", ran.errors);
 }
+
+/// The flags that a command's help explains, as they are typed.
+fn flags_of(help: &str) -> Vec<&str> {
+    let (_, lines) = help.split_once("\nflags:\n").expect("flags");
+    let words = lines.lines().flat_map(|line| {
+        let words = line.split_whitespace();
+        words.take_while(|word| word.starts_with('-'))
+    });
+    words.map(|word| word.trim_end_matches(',')).collect()
+}
+
+#[test]
+fn the_inspector_explains_its_flags() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.run("help inspect");
+    let asked = sandbox.run("inspect --help");
+    assert_eq!((asked.status, &asked.errors[..]), (0, ""), "{asked:?}");
+    assert_eq!(asked.output, help.output);
+    for text in [
+        "inspect [-bcCdhijlmuLPve] [--verify] [-t txg] [-p directory] image|directory ...",
+        "\n    --verify ",
+        "\n    -d, --datasets ",
+    ] {
+        assert!(help.output.contains(text), "{text}: {}", help.output);
+    }
+    let flags = flags_of(&help.output);
+    assert!(flags.len() > 20, "{flags:?}");
+    // Each is one that the inspector knows: it asks for what is missing besides.
+    for flag in flags {
+        let ran = sandbox.run(&format!("inspect {flag}"));
+        let text = match flag {
+            "-t" | "-p" => format!("inspect: {flag} needs a value"),
+            _ => "inspect: name the pool's images or disks, or a directory with -p".to_owned(),
+        };
+        refused(&ran, 2, &text);
+    }
+}
+
+#[test]
+fn the_overview_has_every_program() {
+    let overview = Sandbox::new().run("--help").output;
+    for program in ["zpool", "zfs", "stream", "zstream"] {
+        let line = format!("\n    {program:<12} ");
+        assert!(overview.contains(&line), "{program}: {overview}");
+    }
+}
+
+#[test]
+fn usage_lines_do_not_repeat_flags() {
+    let sandbox = Sandbox::new();
+    for (command, lines) in [
+        (
+            "nbd",
+            "\tnbd [-r] --socket path volume|snapshot ...\n\tnbd [-r] --listen [address:]port volume|snapshot ...\n",
+        ),
+        (
+            "zfs send",
+            "\tsend [flags] [-i|-I snapshot] snapshot\n\tsend [flags] -R [-i|-I snapshot] snapshot\n\
+             \tsend [flags] -S filesystem|volume\n\tsend [flags] -t resume_token\n",
+        ),
+        (
+            "zpool remove",
+            "\tremove [-npw] pool device ...\n\tremove -s pool\n",
+        ),
+    ] {
+        let help = sandbox.run(&format!("{command} --help")).output;
+        assert!(help.contains(&format!("\nusage:\n{lines}\n")), "{help}");
+    }
+    // Where the flags are not explained, they are listed once.
+    let wrong = sandbox.run("bench meta").errors;
+    assert_eq!(wrong.matches("[-t threads]").count(), 1, "{wrong}");
+    assert_eq!(wrong.matches("bench [flags] ").count(), 3, "{wrong}");
+}

@@ -50,7 +50,6 @@ impl Options {
                 Some("--") => {
                     operands.extend(rest.by_ref().cloned());
                 }
-                Some("--help") => return Err(InspectError::Usage(USAGE.to_owned())),
                 Some(word) if word.starts_with("--") => options.word(&word[2..])?,
                 Some(letters) if letters.len() > 1 && letters.starts_with('-') => {
                     options.letters(&letters[1..], &mut rest)?;

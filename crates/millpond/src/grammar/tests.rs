@@ -23,6 +23,7 @@ static LIST: Command = Command {
 };
 
 static PROGRAM: Program = Program {
+    others: &[],
     absent: &[],
     name: "zfs",
     summary: "Datasets.",

@@ -115,8 +115,8 @@ impl Page {
 
     fn command(&self, command: &Command, out: &mut String) {
         let _ = write!(out, ".SS {}\n.nf\n", command.name);
-        for line in command.usage().lines() {
-            let _ = write!(out, "{}", plain(&format!("{} {}", self.typed, line.trim())));
+        for call in command.calls() {
+            let _ = write!(out, "{}", plain(&format!("{} {call}", self.typed)));
         }
         let _ = write!(out, ".fi\n.PP\n{}", plain(command.summary));
         if !command.aliases.is_empty() {

@@ -22,7 +22,7 @@ pub(super) const COMMAND: Command = Command {
     forms: &[
         "filesystem|volume|snapshot",
         "-d|-e filesystem",
-        "-c [-nv] filesystem|snapshot",
+        "-c filesystem|snapshot",
         "-A filesystem|volume",
     ],
     flags: &[

@@ -33,6 +33,7 @@ static COMMANDS: [Command; 2] = [
 ];
 
 static OTHER: Program = Program {
+    others: &[],
     absent: &[],
     name: "zfs",
     summary: "One.",
@@ -43,6 +44,7 @@ static OTHER: Program = Program {
     commands: &COMMANDS,
 };
 static HOSTING: Program = Program {
+    others: &[],
     absent: &[],
     name: HOST,
     summary: "All.",
