@@ -90,6 +90,38 @@ impl Entry {
         written.map_err(|error| busy(&error.to_string()))
     }
 
+    /// Tells the kernel of other flags. It lets nobody but root change them: that is an error where they keep what
+    /// changed from acting.
+    fn change_flags(
+        &self,
+        mount: &Mount,
+        before: &fuse::MountOptions,
+        now: &fuse::MountOptions,
+    ) -> Result<(), Failure> {
+        let changed = self.told.change(now, || mount.change_flags(now));
+        let error = match changed {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        let is_denied =
+            matches!(&error, MountError::MountPoint { error, .. } if *error == sys::Errno::PERM);
+        if !is_denied {
+            return Err(mount_failure(&error.into()));
+        }
+        if !self.told.keeps_from_acting(before, now) {
+            return Ok(());
+        }
+        let (dataset, path) = (self.dataset.lock().clone(), self.path.display());
+        let again = match self.shown().1.is_host(TreeTag::FIRST) {
+            true => "-a",
+            false => &dataset,
+        };
+        let reason = format!("{path}: only root can change how it is mounted");
+        let advice =
+            format!("for the value to act, run 'zfs unmount {dataset}', then 'zfs mount {again}'");
+        Err(Failure::new(FailureKind::Permission, reason).advise(advice))
+    }
+
     fn is_serving(&self) -> bool {
         self.shown().0.state() == MountState::Serving
     }
@@ -723,7 +755,8 @@ impl Mounts for DaemonMounts {
             return Ok(());
         };
         self.show_snapshot_directory(&entry, dataset);
-        let write_back = entry.present.lock().write_back;
+        let before = entry.present.lock().clone();
+        let write_back = before.write_back;
         if options.write_back.is_some() && options.write_back != write_back {
             let reason = "'writeback' and 'nowriteback' take a new mount";
             return Err(Failure::new(FailureKind::Invalid, reason));
@@ -743,15 +776,13 @@ impl Mounts for DaemonMounts {
             live.set_properties(with_options(properties, options));
         }
         let read_only = entry.options.read_only;
-        let options = kernel_options(dataset, options, read_only, SessionOptions::default());
+        let [before, now] = [&before, options]
+            .map(|options| kernel_options(dataset, options, read_only, SessionOptions::default()));
         match &entry.place {
-            Place::Own { mount, .. } => {
-                entry.told.change(&options, || mount.change_flags(&options))
-            }
+            Place::Own { mount, .. } => entry.change_flags(mount, &before, &now)?,
             // Shown by a mount whose flags are another dataset's.
-            Place::Inside { .. } => Ok(()),
+            Place::Inside { .. } => {}
         }
-        .map_err(|error| mount_failure(&error.into()))?;
         if commits_late {
             let reason = "the kernel gathers its writes: sync=always holds from its next mount on";
             return Err(busy(reason));

@@ -461,7 +461,8 @@ impl Service {
             };
             if let Err(reason) = self.mounts().set_options(&mount.dataset, &options) {
                 let text = "property may be set but unable to remount filesystem";
-                reporter.warn(Failure::new(reason.kind, text).because(reason.message));
+                let warning = Failure::new(reason.kind, text).because(reason.message);
+                reporter.warn(reason.advice.into_iter().fold(warning, Failure::advise));
             }
         }
     }

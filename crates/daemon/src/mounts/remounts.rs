@@ -52,6 +52,23 @@ impl Told {
         }
         changed
     }
+
+    /// Whether the mount's flags keep a change of options from acting. Access times are the file system's own, which
+    /// also refuses writes by itself; but nothing is written through a mount that the kernel has as read-only.
+    pub(super) fn keeps_from_acting(
+        &self,
+        before: &fuse::MountOptions,
+        now: &fuse::MountOptions,
+    ) -> bool {
+        let (told, before, now) = (self.0.lock().flags, flags_of(before), flags_of(now));
+        let is_kept = |flag: fn(&MountedFlags) -> bool| {
+            flag(&before) != flag(&now) && flag(&told) != flag(&now)
+        };
+        is_kept(|flags| flags.no_exec)
+            || is_kept(|flags| flags.no_suid)
+            || is_kept(|flags| flags.no_devices)
+            || (told.read_only && is_kept(|flags| flags.read_only))
+    }
 }
 
 /// What the kernel makes of options.

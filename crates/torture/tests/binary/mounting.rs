@@ -1,5 +1,6 @@
 //! `mount -t zfs`, by its helper, and what a remount changes.
 
+use crate::register::{USER, as_user};
 use crate::session::{Session, path};
 use std::fs;
 use std::process::Output;
@@ -222,4 +223,53 @@ fn what_mount_changes_by_itself_holds_for_the_file_system() {
     }
     assert!(fs::write(&file, "third").is_err());
     session.export_clean("tank");
+}
+
+/// An ordinary user may not remount: what acts without it is no error, and for the rest there is a way.
+#[test]
+fn an_ordinary_user_is_told_which_properties_take_a_new_mount() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    let (place, login) = (home.path().join("mnt"), home.path().join("session"));
+    fs::create_dir(&login).expect("made");
+    for owned in [home.path(), &login] {
+        if std::os::unix::fs::chown(owned, Some(USER), Some(USER)).is_err() {
+            println!("skipped: only root becomes somebody else");
+            return;
+        }
+    }
+    let (name, image) = (
+        format!("own{}", std::process::id()),
+        home.path().join("a.img"),
+    );
+    let run = |words: &[&str]| {
+        let output = as_user(&session, home.path(), words);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), errors)
+    };
+    let place = path(&place);
+    let (size, image) = ("96M", path(&image));
+    let (is_made, why) = run(&["zpool", "create", "--size", size, "-R", place, &name, image]);
+    if !is_made {
+        println!("skipped: {why}");
+        return;
+    }
+    let words = "atime=off atime=on relatime=off snapdir=visible snapdir=hidden xattr=sa acltype=posix setuid=off \
+                 setuid=on devices=off devices=on readonly=on readonly=off exec=off atime=off";
+    let set = |word: &str| run(&["zfs", "set", word, &name]);
+    let mut refused: Vec<_> = words.split(' ').map(|word| (word, set(word))).collect();
+    refused.retain(|(_, outcome)| *outcome != (true, String::new()));
+    let mounted_again = ["unmount", "mount"].map(|verb| run(&["zfs", verb, &name]).0);
+    let present = set("exec=off");
+    let exported = run(&["zpool", "export", &name]).0;
+    let told = format!(
+        "property may be set but unable to remount filesystem\n\
+         {place}/{name}: only root can change how it is mounted\n\
+         for the value to act, run 'zfs unmount {name}', then 'zfs mount {name}'\n"
+    );
+    assert_eq!(refused, [("exec=off", (false, told))]);
+    assert_eq!((mounted_again, exported), ([true; 2], true));
+    assert_eq!(present, (true, String::new()));
 }

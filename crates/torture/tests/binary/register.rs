@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// Nobody, where there is one.
-const USER: u32 = 65534;
+pub(crate) const USER: u32 = 65534;
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -167,7 +167,7 @@ fn a_pool_whose_image_is_gone_is_told_of_until_it_is_forgotten() {
 }
 
 /// Runs the binary as a user with a home, as after a login.
-fn as_user(session: &Session, home: &Path, words: &[&str]) -> Output {
+pub(crate) fn as_user(session: &Session, home: &Path, words: &[&str]) -> Output {
     session
         .command(words)
         .env_remove("MILLPOND_RUN")
