@@ -147,12 +147,6 @@ fn names_and_values_are_checked_before_anyone_is_asked() {
         "cannot rename to 'tank/a/b': New dataset name cannot be a descendant of current dataset \
          name",
     );
-    refused(
-        &sandbox.run("zpool create tank draid:1s a b c"),
-        1,
-        "invalid vdev specification: distributed spares cannot be made by this version; leave out \
-         ':Ns'",
-    );
 }
 
 #[test]
