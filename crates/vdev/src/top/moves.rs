@@ -185,12 +185,12 @@ impl Top {
         (parts(&placement, data), there)
     }
 
-    /// Whether all that it has is where it should be, so that it can move: all leaves are there, and lack nothing.
+    /// Whether all that it has is where it should be, so that it can move: all leaves are there, and lack nothing. Of a
+    /// child with several, which a spare makes that stays beside a device, any is read and all are written.
     #[must_use]
     pub fn can_move(&self) -> bool {
         let is_whole = |leaf: &Arc<Leaf>| leaf.is_writable() && leaf.missing().is_empty();
-        let is_one = self.leaves().len() == self.children.count();
-        is_one && self.leaves().iter().all(is_whole) && self.moves.is_alone()
+        self.leaves().iter().all(is_whole) && self.moves.is_alone()
     }
 }
 

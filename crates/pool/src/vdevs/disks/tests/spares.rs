@@ -310,3 +310,35 @@ fn a_spare_steps_in_by_itself_and_goes_when_the_fault_is_cleared() {
     assert_eq!(paths, [here("small"), here("s")]);
     close(pool, folder);
 }
+
+/// A spare that was put beside a device in order stays there: an expansion goes on all the same.
+#[test]
+fn a_raidz_is_expanded_while_a_spare_stands_beside_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (pool, mut churn) = with_spare(folder, 49);
+    let b = leaf(&pool, "b");
+    pool.attach_device(b, &path(folder, "s"), &REPLACE).unwrap();
+    wait_whole(&pool);
+    let top = pool.config().root.children[0].guid();
+    let new = file(folder, "d");
+    pool.expand_raidz(top, &new, &AttachOptions::default())
+        .unwrap();
+    churn.run(&pool, 1);
+    wait("the expansion", || !pool.is_expanding());
+    assert_eq!(shape(&pool), "raidz(a spare(b s) c d)");
+    assert_eq!(spares(&pool), [USED]);
+    churn.check(&pool);
+    close(pool, folder);
+    // Either of both is enough.
+    std::fs::rename(folder.join("b"), folder.join("b.away")).unwrap();
+    let pool = import_without(folder, "b.away");
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    std::fs::rename(folder.join("b.away"), folder.join("b")).unwrap();
+    std::fs::rename(folder.join("s"), folder.join("s.away")).unwrap();
+    let pool = import_without(folder, "s.away");
+    churn.check(&pool);
+    pool.export().unwrap();
+}
