@@ -392,12 +392,14 @@ fn import_one(
     let mount_later = call.has("l") && !request.unmounted;
     request.unmounted |= mount_later;
     let options = request.mount_options.clone();
+    let mut lacks_keys = false;
     let started = crate::daemons::start(&OpenRequest::Import(request)).and_then(|()| {
         if !call.has("l") {
             return Ok(());
         }
         let mut connection = crate::daemons::pool(target)?;
         let loaded = load_missing(&mut connection, None, true);
+        lacks_keys = loaded.is_err();
         if mount_later {
             mount_all(&mut connection, options)?;
         }
@@ -414,7 +416,11 @@ fn import_one(
                     "export it, and import it below a directory of your own: '-R {place}'"
                 ));
             }
-            Ok(())
+            // Who asked for the keys is to learn that some are not there.
+            match lacks_keys {
+                true => Err(Stop::Quiet(1)),
+                false => Ok(()),
+            }
         }
         Err(Stop::Failure(failure)) if failure.kind == FailureKind::Busy => {
             let holder = found.holder().map(|holder| format!("in use by: {holder}"));
