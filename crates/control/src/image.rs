@@ -241,7 +241,7 @@ fn options(
         owner: (survey.root.uid, survey.root.gid),
         clock: Arc::clone(clock),
     };
-    let mut options = create_options(&request.pool, &maker)?;
+    let mut options = create_options(&request.pool, &[], &maker)?;
     let path = match request.reproducible {
         Some(_) => PathBuf::from(format!("/{}.img", request.pool.name)),
         None => std::path::absolute(&request.image).unwrap_or_else(|_| request.image.clone()),

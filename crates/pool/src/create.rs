@@ -255,18 +255,33 @@ impl Pool {
         pool.services.events.system("pool_create", Vec::new());
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());
-        pool.follow_autotrim()?;
-        pool.follow_multihost()?;
-        if !spares.is_empty() {
-            pool.add_spares(&spares, force)?;
-        }
-        if !caches.is_empty() {
-            pool.add_caches(&caches, ashift, force)?;
-        }
+        pool.finish_creation(&spares, &caches, (ashift, force))
+            .inspect_err(|_| {
+                // On its devices it is a pool like any other. The first failure is the one to be told.
+                let _ended = pool.destroy();
+            })?;
         pool.watch_devices();
         pool.watch_checkpoint();
         pool.resume_removal();
         Ok(pool)
+    }
+
+    /// What a new pool gets once it is one.
+    fn finish_creation(
+        self: &Arc<Self>,
+        spares: &[NewDevice],
+        caches: &[NewDevice],
+        (ashift, force): (Option<u32>, bool),
+    ) -> Result<()> {
+        self.follow_autotrim()?;
+        self.follow_multihost()?;
+        if !spares.is_empty() {
+            self.add_spares(spares, force)?;
+        }
+        if !caches.is_empty() {
+            self.add_caches(caches, ashift, force)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A pool comes to its daemon: made or imported, and what it is refused for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use admin::{
@@ -97,10 +97,10 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
         ));
     }
     let made = make_files("create", &request.name, &request.vdevs, request.file_size)?;
-    let outcome = create_options(request, &Maker::current())
+    let outcome = create_options(request, &made, &Maker::current())
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
     // Nothing is left of what did not become a pool.
-    let pool = outcome.inspect_err(|_| remove_files(&made))?;
+    let pool = outcome.inspect_err(|_| remove_files(&paths(&made)))?;
     Ok(Opened {
         pool,
         heads: OpenHeads::new(),
@@ -109,7 +109,7 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
         begin: Begin {
             command: request.command.clone(),
             properties: late_properties(request),
-            made: Some(made),
+            made: Some(paths(&made)),
             ..Begin::default()
         },
     })
@@ -130,31 +130,52 @@ fn late_properties(request: &CreateRequest) -> Assignments {
     properties.filter(|(name, _)| late(name)).cloned().collect()
 }
 
+/// A file that was made for a vdev. It stays open, and locked, until it is the pool's: nobody else makes a pool of it
+/// meanwhile, so that it can be removed if this one fails.
+pub(crate) struct MadeFile {
+    path: PathBuf,
+    device: Arc<FileDevice>,
+}
+
+/// Where files are that were made.
+pub(super) fn paths(made: &[MadeFile]) -> Vec<PathBuf> {
+    made.iter().map(|file| file.path.clone()).collect()
+}
+
 /// Makes the files of vdevs that do not exist yet.
 pub(super) fn make_files(
     verb: &str,
     pool: &str,
     vdevs: &[VdevSpec],
     size: Option<u64>,
-) -> Result<Vec<PathBuf>, Failure> {
+) -> Result<Vec<MadeFile>, Failure> {
     let Some(size) = size else {
         return Ok(Vec::new());
     };
-    let mut made: Vec<PathBuf> = Vec::new();
+    let mut made = Vec::new();
     for path in vdevs.iter().flat_map(VdevSpec::leaves) {
         if path.exists() {
             continue;
         }
-        // What will be in it has owners and modes of its own: the file is for its owner alone.
-        match FileDevice::create_private(path, size) {
-            Ok(_closed) => made.push(path.clone()),
-            Err(error) => {
-                remove_files(&made);
-                return Err(device_refused(verb, pool, &error));
+        match make_file(verb, pool, path, size) {
+            Ok(file) => made.push(file),
+            Err(failure) => {
+                remove_files(&paths(&made));
+                return Err(failure);
             }
         }
     }
     Ok(made)
+}
+
+/// What will be in it has owners and modes of its own: the file is for its owner alone.
+fn make_file(verb: &str, pool: &str, path: &Path, size: u64) -> Result<MadeFile, Failure> {
+    let created = FileDevice::create_private(path, size);
+    let device = created.map_err(|error| device_refused(verb, pool, &error))?;
+    Ok(MadeFile {
+        path: path.to_owned(),
+        device: Arc::new(device),
+    })
 }
 
 /// Removes files that were made for nothing.
@@ -164,9 +185,20 @@ pub(super) fn remove_files(made: &[PathBuf]) {
     }
 }
 
+/// A device by its path, or the file that was made there.
+fn new_device(path: &Path, made: &[MadeFile]) -> NewDevice {
+    match made.iter().find(|file| file.path == path) {
+        Some(file) => {
+            let place = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            NewDevice::Open(place, Arc::clone(&file.device) as _)
+        }
+        None => NewDevice::Path(path.to_owned()),
+    }
+}
+
 /// Vdevs with what they are for.
-pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
-    let device = |path: &PathBuf| NewDevice::Path(path.clone());
+pub(super) fn new_vdevs(vdevs: &[VdevSpec], made: &[MadeFile]) -> Vec<(VdevRole, NewVdev)> {
+    let device = |path: &PathBuf| new_device(path, made);
     let vdev = |spec: &VdevSpec| {
         let role = match spec.class {
             VdevClass::Log => VdevRole::Log,
@@ -201,19 +233,19 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
 }
 
 /// The cache devices among vdevs.
-pub(super) fn new_caches(vdevs: &[VdevSpec]) -> Vec<NewDevice> {
-    of_class(vdevs, VdevClass::Cache)
+pub(super) fn new_caches(vdevs: &[VdevSpec], made: &[MadeFile]) -> Vec<NewDevice> {
+    of_class(vdevs, made, VdevClass::Cache)
 }
 
 /// The hot spares among vdevs.
-pub(super) fn new_spares(vdevs: &[VdevSpec]) -> Vec<NewDevice> {
-    of_class(vdevs, VdevClass::Spare)
+pub(super) fn new_spares(vdevs: &[VdevSpec], made: &[MadeFile]) -> Vec<NewDevice> {
+    of_class(vdevs, made, VdevClass::Spare)
 }
 
-fn of_class(vdevs: &[VdevSpec], class: VdevClass) -> Vec<NewDevice> {
+fn of_class(vdevs: &[VdevSpec], made: &[MadeFile], class: VdevClass) -> Vec<NewDevice> {
     let found = vdevs.iter().filter(|spec| spec.class == class);
     let paths = found.flat_map(VdevSpec::leaves);
-    paths.map(|path| NewDevice::Path(path.clone())).collect()
+    paths.map(|path| new_device(path, made)).collect()
 }
 
 /// Who makes a pool, and what time it is.
@@ -235,16 +267,17 @@ impl Maker {
 /// A request as the pool layer has it.
 pub(crate) fn create_options(
     request: &CreateRequest,
+    made: &[MadeFile],
     maker: &Maker,
 ) -> Result<CreateOptions, Failure> {
-    let (data, others): (Vec<_>, Vec<_>) = new_vdevs(&request.vdevs)
+    let (data, others): (Vec<_>, Vec<_>) = new_vdevs(&request.vdevs, made)
         .into_iter()
         .partition(|(role, _)| *role == VdevRole::Data);
     let data = data.into_iter().map(|(_, vdev)| vdev).collect();
     let mut options = CreateOptions::new(&request.name, data);
     options.others = others;
-    options.spares = new_spares(&request.vdevs);
-    options.caches = new_caches(&request.vdevs);
+    options.spares = new_spares(&request.vdevs, made);
+    options.caches = new_caches(&request.vdevs, made);
     options.altroot.clone_from(&request.altroot);
     options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;

@@ -84,6 +84,16 @@ pub(crate) fn is_there(spare: &VdevConfig) -> bool {
     })
 }
 
+/// Wipes the label of a spare that is none any more.
+fn give_back(path: &Path, guid: Guid) {
+    // It may be gone, or be somebody else's by now.
+    if let Ok(device) = FileDevice::open(path, Access::ReadWrite)
+        && labelled_as_spare(path, &device) == Some(guid)
+    {
+        let _ = vdev::clear_labels(&device);
+    }
+}
+
 impl Pool {
     /// Adds hot spares. One that is a spare of another pool is shared with it.
     ///
@@ -93,6 +103,28 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
+        let mut labelled = Vec::new();
+        let added = self.prepare_spares(new, force, &mut labelled);
+        let added = added.inspect_err(|_| {
+            labelled
+                .iter()
+                .for_each(|(path, guid)| give_back(path, *guid));
+        })?;
+        let spares = &self.services.spares;
+        for spare in added {
+            self.services.events.vdev("vdev_add", spare.guid());
+            spares.add(spare);
+        }
+        Ok(writer.engine.wait_synced(None)?)
+    }
+
+    /// Labels devices as spares, those apart that are spares of other pools.
+    fn prepare_spares(
+        &self,
+        new: &[NewDevice],
+        force: bool,
+        labelled: &mut Vec<(PathBuf, Guid)>,
+    ) -> Result<Vec<VdevConfig>> {
         let spares = &self.services.spares;
         let mut added: Vec<VdevConfig> = Vec::new();
         for device in new {
@@ -110,6 +142,7 @@ impl Pool {
                 });
             }
             if shared.is_none() {
+                labelled.push((path.clone(), guid));
                 write_label(self.version(), guid, &path, &opened)?;
             }
             let mut node = leaf_config(0, guid, &path, opened.kind(), Txg(0));
@@ -119,11 +152,7 @@ impl Pool {
             node.list.set(keys::IS_SPARE, 1_u64);
             added.push(node);
         }
-        for spare in added {
-            self.services.events.vdev("vdev_add", spare.guid());
-            spares.add(spare);
-        }
-        Ok(writer.engine.wait_synced(None)?)
+        Ok(added)
     }
 
     /// Takes a hot spare from the pool.
@@ -145,13 +174,7 @@ impl Pool {
         self.services.spares.remove(guid);
         self.services.events.vdev("vdev_remove_aux", guid);
         writer.engine.wait_synced(None)?;
-        let path = PathBuf::from(spare.path().unwrap_or_default());
-        // It may be gone, or be somebody else's by now.
-        if let Ok(device) = FileDevice::open(&path, Access::ReadWrite)
-            && labelled_as_spare(&path, &device) == Some(guid)
-        {
-            let _ = vdev::clear_labels(&device);
-        }
+        give_back(&PathBuf::from(spare.path().unwrap_or_default()), guid);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A name is one pool's, whoever asks at once; and what is not made leaves nothing.
 
 use crate::session::{Session, path};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 fn errors(output: &Output) -> String {
@@ -129,11 +129,9 @@ fn a_pool_is_not_made_where_its_daemon_has_no_place() {
     let Some(session) = Session::new() else {
         return;
     };
-    let (image, place) = (
-        session.images().join("hh.img"),
-        session.images().join("place"),
-    );
-    std::fs::write(&place, "a file").expect("written");
+    let image = session.images().join("hh.img");
+    // Nobody makes a directory there.
+    let place = "/proc/nowhere/millpond";
     let create = [
         "zpool",
         "create",
@@ -145,13 +143,10 @@ fn a_pool_is_not_made_where_its_daemon_has_no_place() {
         path(&image),
     ];
     let mut command = session.command(&create);
-    let output = command.env("MILLPOND_RUN", place.join("run")).output();
+    let output = command.env("MILLPOND_RUN", place).output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = format!(
-        "cannot create 'hh': {}: Not a directory\n",
-        path(&place.join("run"))
-    );
+    let said = format!("cannot create 'hh': {place}: No such file or directory\n");
     assert_eq!(errors(&output), said);
     assert!(!image.exists(), "an image is left");
 }
@@ -222,4 +217,56 @@ fn an_image_in_use_is_told_by_its_pool() {
     session.ok(&["zpool", "export", "tank"]);
     session.ok(&["zpool", "create", "-f", "-m", "none", "other", image]);
     session.ok(&["zpool", "destroy", "other"]);
+}
+
+/// A spare that is named twice is found out when the pool is there already.
+#[test]
+fn a_pool_whose_spares_fail_is_taken_back() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let image = |name: &str| session.images().join(name).display().to_string();
+    let (made, spare, again) = (image("made.img"), image("spare.img"), image("again.img"));
+    let file = std::fs::File::create(&spare).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    std::os::unix::fs::symlink(&spare, &again).expect("linked");
+    let create = [
+        "zpool", "create", "--size", "96M", "-m", "none", "hh", &made,
+    ];
+    session.refused(&[&create[..], &["spare", &spare, &again]].concat());
+    assert!(!Path::new(&made).exists(), "an image is left");
+    let given = image("given.img");
+    std::fs::copy(&spare, &given).expect("copied");
+    let create = [
+        "zpool", "create", "-m", "none", "hh", &given, "spare", &spare,
+    ];
+    session.refused(&[&create[..], &[again.as_str()]].concat());
+    let listed = session.run(&["zpool", "import", "-d", path(&session.images())]);
+    assert_eq!(listed.stdout, b"", "{listed:?}");
+    session.create_of("hh", &[&given, "spare", &spare], &[]);
+}
+
+/// Several pools want the same new file: who loses does not take the file from the one that has it.
+#[test]
+fn of_pools_that_make_the_same_file_at_once_one_has_it() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let image = session.images().join("same.img");
+    for _ in 0..4 {
+        let lines: Vec<_> = (0..6)
+            .map(|number| {
+                let name = format!("s{number}");
+                let create = ["zpool", "create", "--size", "96M", "-m", "none", &name];
+                line(&[&create[..], &[path(&image)]].concat())
+            })
+            .collect();
+        let outputs = at_once(&session, &lines);
+        let won = outputs.iter().filter(|output| output.status.success());
+        assert_eq!(won.count(), 1, "{outputs:?}");
+        assert!(image.exists(), "the pool's file is gone");
+        let pools = session.ok(&["zpool", "list", "-Ho", "name"]);
+        session.ok(&["zpool", "destroy", pools.trim()]);
+        std::fs::remove_file(&image).expect("removed");
+    }
 }

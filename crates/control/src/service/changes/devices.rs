@@ -9,7 +9,7 @@ use pool::{CacheStatus, PoolError, SpareStatus, VdevRole, VdevStatus};
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::open::{make_files, new_caches, new_spares, new_vdevs, remove_files};
+use crate::service::open::{make_files, new_caches, new_spares, new_vdevs, paths, remove_files};
 use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
@@ -38,7 +38,10 @@ impl PoolChange for AddVdevs {
         }
         let made = make_files("add to", &name, &self.vdevs, self.file_size)?;
         let pool = &service.pool;
-        let (vdevs, spares) = (new_vdevs(&self.vdevs), new_spares(&self.vdevs));
+        let (vdevs, spares) = (
+            new_vdevs(&self.vdevs, &made),
+            new_spares(&self.vdevs, &made),
+        );
         let added = match vdevs.is_empty() {
             true => Ok(()),
             false => pool.add_vdevs(&vdevs, self.ashift, self.force),
@@ -47,13 +50,13 @@ impl PoolChange for AddVdevs {
             true => Ok(()),
             false => pool.add_spares(&spares, self.force),
         });
-        let caches = new_caches(&self.vdevs);
+        let caches = new_caches(&self.vdevs, &made);
         let added = added.and_then(|()| match caches.is_empty() {
             true => Ok(()),
             false => pool.add_caches(&caches, self.ashift, self.force),
         });
         added.map_err(|error| {
-            remove_files(&made);
+            remove_files(&paths(&made));
             let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
             if let PoolError::TooSmall { .. } = error {
                 cannot(
