@@ -182,3 +182,6 @@ impl Dataset {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
