@@ -24,39 +24,67 @@ pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
 /// Who makes a key of a passphrase by no more than so many waits for seconds, not for minutes.
 pub const PBKDF2_ITERATIONS_SECONDS: u64 = 20_000_000;
 
-/// What users have of a key (`keyformat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyFormat {
+/// Declares the formats, each with its number: the list of all and both ways between format and number have each.
+macro_rules! key_formats {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// What users have of a key (`keyformat`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum KeyFormat {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl KeyFormat {
+            /// All of them.
+            pub const ALL: [Self; [$($number),*].len()] = [$(Self::$name),*];
+
+            /// As it is stored.
+            #[must_use]
+            pub const fn number(self) -> u64 {
+                match self {
+                    $(Self::$name => $number,)*
+                }
+            }
+
+            /// The format of a stored number; 0 is none.
+            ///
+            /// # Errors
+            /// There is no such format.
+            pub const fn from_number(number: u64) -> Result<Self, KeyError> {
+                Ok(match number {
+                    $($number => Self::$name,)*
+                    _ => return Err(KeyError::Format(number)),
+                })
+            }
+        }
+    };
+}
+
+key_formats! {
     /// The 32 bytes.
-    Raw,
+    Raw = 1,
     /// These as 64 hexadecimal digits.
-    Hex,
+    Hex = 2,
     /// Words.
-    Passphrase,
+    Passphrase = 3,
 }
 
 impl KeyFormat {
-    /// As it is stored.
+    /// Whether the key is computed of it, with a salt and so many iterations.
     #[must_use]
-    pub const fn number(self) -> u64 {
+    pub const fn is_derived(self) -> bool {
         match self {
-            Self::Raw => 1,
-            Self::Hex => 2,
-            Self::Passphrase => 3,
+            Self::Raw | Self::Hex => false,
+            Self::Passphrase => true,
         }
     }
 
-    /// The format of a stored number; 0 is none.
-    ///
-    /// # Errors
-    /// There is no such format.
-    pub const fn from_number(number: u64) -> Result<Self, KeyError> {
-        Ok(match number {
-            1 => Self::Raw,
-            2 => Self::Hex,
-            3 => Self::Passphrase,
-            _ => return Err(KeyError::Format(number)),
-        })
+    /// Whether it is read as so many bytes of any value, not as a line of text.
+    #[must_use]
+    pub const fn is_binary(self) -> bool {
+        match self {
+            Self::Raw => true,
+            Self::Hex | Self::Passphrase => false,
+        }
     }
 }
 

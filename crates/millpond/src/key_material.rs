@@ -49,7 +49,7 @@ pub(crate) fn key(
     location: &str,
 ) -> Result<WrappingKey, Failure> {
     let format = material.format;
-    if material.iterations > PBKDF2_ITERATIONS_SECONDS && format == KeyFormat::Passphrase {
+    if material.iterations > PBKDF2_ITERATIONS_SECONDS && format.is_derived() {
         let count = material.iterations;
         let shown = printable(name);
         complain(&format!(
@@ -92,8 +92,7 @@ pub(crate) fn new_key(
 ) -> Result<NewKey, Failure> {
     let invalid = |error: KeyError| Failure::new(FailureKind::Invalid, error.to_string());
     let format = KeyFormat::from_number(format).map_err(invalid)?;
-    let is_passphrase = format == KeyFormat::Passphrase;
-    let salt = if is_passphrase {
+    let salt = if format.is_derived() {
         sys::SystemRng.next_u64()
     } else {
         0
@@ -187,7 +186,7 @@ fn prompted(prompt: &str, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failu
         let _ = write!(terminal, "{prompt}");
         let _ = terminal.flush();
     }
-    let line_ends = format != KeyFormat::Raw;
+    let line_ends = !format.is_binary();
     let mut given = Zeroizing::new(Vec::with_capacity(LENGTH_MAX));
     // Not by the buffered standard input: that would keep what it read.
     let mut input = unbuffered_input().map_err(failed)?;

@@ -96,8 +96,8 @@ pub(super) fn new_key(
     key: &NewKey,
 ) -> Result<dsl::NewKey, String> {
     let format = KeyFormat::from_number(format).map_err(|error| error.to_string())?;
-    let is_passphrase = format == KeyFormat::Passphrase;
-    if iterations.is_some() && !is_passphrase {
+    let is_derived = format.is_derived();
+    if iterations.is_some() && !is_derived {
         return Err("Can only set pbkdf2iters with keyformat=passphrase.".to_owned());
     }
     let iterations = iterations.unwrap_or(PBKDF2_ITERATIONS_DEFAULT);
@@ -113,8 +113,8 @@ pub(super) fn new_key(
     Ok(dsl::NewKey {
         material: KeyMaterial {
             format,
-            salt: if is_passphrase { key.salt } else { 0 },
-            iterations: if is_passphrase { iterations } else { 0 },
+            salt: if is_derived { key.salt } else { 0 },
+            iterations: if is_derived { iterations } else { 0 },
         },
         key: wrapping.map_err(|error| error.to_string())?,
     })

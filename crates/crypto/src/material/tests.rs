@@ -62,6 +62,55 @@ fn formats_are_three() {
 }
 
 #[test]
+fn every_format_comes_back_from_its_number() {
+    for format in KeyFormat::ALL {
+        assert_eq!(KeyFormat::from_number(format.number()), Ok(format));
+    }
+}
+
+#[test]
+fn a_line_end_belongs_to_binary_material_alone() {
+    for format in KeyFormat::ALL {
+        let line = match format {
+            KeyFormat::Raw => [b"k".repeat(KEY_SIZE - 1), b"\n".to_vec()].concat(),
+            KeyFormat::Hex => [b"0".repeat(HEX_DIGITS), b"\n".to_vec()].concat(),
+            KeyFormat::Passphrase => b"long enough\n".to_vec(),
+        };
+        let material = KeyMaterial {
+            format,
+            salt: 0,
+            iterations: PBKDF2_ITERATIONS_MIN,
+        };
+        let whole = WrappingKey::from_material(&line, material).unwrap();
+        let without = WrappingKey::from_material(without_line_end(&line), material);
+        let is_same = without.is_ok_and(|without| without.is(&whole));
+        assert_eq!(is_same, !format.is_binary(), "{format:?}");
+    }
+}
+
+#[test]
+fn salt_and_iterations_are_of_derived_keys_alone() {
+    for format in KeyFormat::ALL {
+        let given = match format {
+            KeyFormat::Raw => b"k".repeat(KEY_SIZE),
+            KeyFormat::Hex => b"0".repeat(HEX_DIGITS),
+            KeyFormat::Passphrase => b"long enough".to_vec(),
+        };
+        let with_salt = |salt| {
+            let iterations = PBKDF2_ITERATIONS_MIN;
+            let material = KeyMaterial {
+                format,
+                salt,
+                iterations,
+            };
+            WrappingKey::from_material(&given, material).unwrap()
+        };
+        let differs = !with_salt(1).is(&with_salt(2));
+        assert_eq!(differs, format.is_derived(), "{format:?}");
+    }
+}
+
+#[test]
 fn nothing_shows_a_key() {
     let key = WrappingKey::from_raw(&[0x5a; 32]).unwrap();
     assert_eq!(format!("{key:?}"), "WrappingKey");

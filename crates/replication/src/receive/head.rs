@@ -302,7 +302,7 @@ fn sealed(
     }
     let format = KeyFormat::from_number(word("keyformat")?).map_err(|_| invalid())?;
     let iterations = word("pbkdf2iters")?;
-    if format == KeyFormat::Passphrase && iterations > PBKDF2_ITERATIONS_SECONDS {
+    if format.is_derived() && iterations > PBKDF2_ITERATIONS_SECONDS {
         return Err(ReceiveError::Iterations(iterations));
     }
     Ok(SealedStream {
