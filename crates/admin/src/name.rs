@@ -218,8 +218,7 @@ pub fn check_pool(name: &str) -> Result<(), NameError> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Err(NameError::NoLetter);
     }
-    let kinds = ["mirror", "raidz", "draid", "spare"];
-    if kinds.iter().any(|kind| name.starts_with(kind)) || name == "log" {
+    if dsl::name::is_reserved_pool(name) {
         return Err(NameError::Reserved);
     }
     Ok(())

@@ -7,6 +7,11 @@ pub const NAME_MAX: usize = 255;
 /// The most levels of a dataset name.
 pub const DEPTH_MAX: usize = 50;
 
+/// How no pool's name begins: it could be taken for a kind of vdev.
+pub const RESERVED_POOL_PREFIXES: [&str; 4] = ["mirror", "raidz", "draid", "spare"];
+/// What no pool is called.
+pub const RESERVED_POOL_NAMES: [&str; 1] = ["log"];
+
 /// Why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameProblem {
@@ -171,7 +176,6 @@ pub fn check_component(component: &str) -> Result<(), NameProblem> {
 pub fn check_pool(name: &str) -> Result<(), NameProblem> {
     /// Names of hidden datasets and two levels of `/` more must still fit.
     const POOL_NAME_MAX: usize = 239;
-    const PREFIXES: [&str; 4] = ["mirror", "raidz", "draid", "spare"];
     if name.len() > POOL_NAME_MAX {
         return Err(NameProblem::TooLong);
     }
@@ -179,10 +183,19 @@ pub fn check_pool(name: &str) -> Result<(), NameProblem> {
         return Err(NameProblem::NoLetter);
     }
     check_component(name)?;
-    if name == "log" || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+    if is_reserved_pool(name) {
         return Err(NameProblem::Reserved);
     }
     Ok(())
+}
+
+/// Whether a pool's name is one of those, or begins as one of those, that words of `zpool` commands need.
+#[must_use]
+pub fn is_reserved_pool(name: &str) -> bool {
+    RESERVED_POOL_NAMES.contains(&name)
+        || RESERVED_POOL_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a directory or snapshot is hidden from listings.

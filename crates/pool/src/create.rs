@@ -150,8 +150,7 @@ fn check_name(name: &str) -> Result<()> {
     if !first.is_ascii_alphabetic() {
         return bad("name must begin with a letter".to_owned());
     }
-    let reserved = ["mirror", "raidz", "draid", "spare"];
-    if name == "log" || reserved.iter().any(|word| name.starts_with(word)) {
+    if dsl::name::is_reserved_pool(name) {
         return bad("name is reserved".to_owned());
     }
     Ok(())

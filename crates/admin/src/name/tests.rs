@@ -53,6 +53,14 @@ fn pool_names() {
 }
 
 #[test]
+fn reserved_words_are_those_of_datasets() {
+    use dsl::name::{RESERVED_POOL_NAMES, RESERVED_POOL_PREFIXES};
+    for word in RESERVED_POOL_NAMES.iter().chain(&RESERVED_POOL_PREFIXES) {
+        assert_eq!(check_pool(word), Err(NameError::Reserved), "{word}");
+    }
+}
+
+#[test]
 fn parts_of_names() {
     assert_eq!(pool_of("tank/a@b"), "tank");
     assert_eq!(dataset_of("tank/a#b"), "tank/a");

@@ -30,6 +30,8 @@ fn bad_names_say_why() {
     assert_eq!(parse(&"x/".repeat(200)), Err(NameProblem::TooLong));
     assert_eq!(parse(&vec!["x"; 51].join("/")), Err(NameProblem::TooDeep));
     assert_eq!(check_pool("mirror1"), Err(NameProblem::Reserved));
+    assert_eq!(check_pool("log"), Err(NameProblem::Reserved));
+    assert_eq!(check_pool("logs"), Ok(()));
     assert_eq!(check_pool("1tank"), Err(NameProblem::NoLetter));
     assert_eq!(check_pool("tank"), Ok(()));
 }

@@ -42,6 +42,16 @@ fn a_new_pool_is_clean_and_opens_again() {
 }
 
 #[test]
+fn reserved_words_are_those_of_datasets() {
+    use dsl::name::{RESERVED_POOL_NAMES, RESERVED_POOL_PREFIXES};
+    for word in RESERVED_POOL_NAMES.iter().chain(&RESERVED_POOL_PREFIXES) {
+        let refused = check_name(word);
+        assert!(matches!(refused, Err(PoolError::BadName { .. })), "{word}");
+    }
+    assert!(check_name("tank").is_ok());
+}
+
+#[test]
 fn mirrors_and_every_sector_size_are_clean() {
     for ashift in [9, 12, 13, 16] {
         let folder = tempfile::tempdir().unwrap();
