@@ -127,25 +127,30 @@ impl Core {
         name: &[u8],
         value: u64,
     ) -> Result<()> {
-        if name.len() > format::zap::NAME_MAX {
-            self.note_feature(DatasetFeature::LongName);
-        }
+        self.note_name(name)?;
         Ok(self.entries(directory)?.add(tx, name, value)?)
+    }
+
+    /// Notes what a new name needs of the pool. Who changes something else before the name is added asks first.
+    pub(crate) fn note_name(&self, name: &[u8]) -> Result<()> {
+        if name.len() > format::zap::NAME_MAX {
+            self.note_feature(DatasetFeature::LongName)?;
+        }
+        Ok(())
     }
 
     /// Creates the object of a new file; it has no name yet. Whoever names or lists it has entered it into the table
     /// before: there is one file in memory an object, and others look for it by what they find.
     pub(crate) fn create_file(&self, tx: &Tx, new: &NewFile<'_>) -> Result<Arc<Znode>> {
         if new.slots > 1 {
-            self.note_feature(DatasetFeature::LargeDnode);
+            self.note_feature(DatasetFeature::LargeDnode)?;
         }
         self.store.create(tx, new)
     }
 
-    fn note_feature(&self, feature: DatasetFeature) {
-        if let Some(space) = self.space() {
-            space.note_feature(feature);
-        }
+    fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
+        self.space()
+            .map_or(Ok(()), |space| space.note_feature(feature))
     }
 
     /// The stored value of an entry.

@@ -363,6 +363,7 @@ impl Core {
         (source, target): (&End<'_>, &End<'_>),
         (moved, exchanged): (&Arc<Znode>, Option<&Arc<Znode>>),
     ) -> Result<()> {
+        self.note_name(target.name)?;
         self.hold_entry(tx, &source.directory)?;
         if source.directory.id() != target.directory.id() {
             self.hold_entry(tx, &target.directory)?;

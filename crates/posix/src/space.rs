@@ -3,6 +3,8 @@
 use dmu::Admission;
 use dsl::{DatasetFeature, HeadAdmission, SpaceClass};
 
+use crate::error::{PosixError, Result};
+
 /// Space as the dataset sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceNumbers {
@@ -19,8 +21,12 @@ pub trait Space: Admission {
 
     /// Something is about to be stored that older software does not read: the dataset counts
     /// among the users of a feature from the txg that is open now.
-    fn note_feature(&self, feature: DatasetFeature) {
+    ///
+    /// # Errors
+    /// The pool has not enabled the feature: nothing may be stored that needs it.
+    fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
         let _ = feature;
+        Ok(())
     }
 }
 
@@ -33,7 +39,9 @@ impl Space for HeadAdmission {
         }
     }
 
-    fn note_feature(&self, feature: DatasetFeature) {
-        self.head().note_feature(feature);
+    fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
+        let noted = self.head().note_feature(feature);
+        // It says nothing else than this.
+        noted.map_err(|_| PosixError::NotSupported(feature.feature().name))
     }
 }

@@ -8,7 +8,7 @@ use format::features::{self, Feature, REDACTED_DATASETS};
 use format::zap::Value;
 
 use super::Dataset;
-use crate::error::Result;
+use crate::error::{DslError, Result};
 
 macro_rules! dataset_features {
     ($($(#[$doc:meta])* $name:ident = $constant:ident,)*) => {
@@ -78,11 +78,24 @@ pub(crate) struct Counted {
 }
 
 impl Dataset {
-    /// Notes that a block or object of this head uses a per-dataset feature; it is counted when
-    /// the head is synced next.
-    pub fn note_feature(&self, feature: DatasetFeature) {
-        self.noted_features
-            .fetch_or(1 << feature as u32, Ordering::AcqRel);
+    /// Notes that a block or object of this head is about to use a per-dataset feature; it is counted when the head is
+    /// synced next.
+    ///
+    /// # Errors
+    /// The pool has not enabled it: older software, which does not read what uses it, may open the pool. Nothing is
+    /// noted, and nothing may be stored that uses it.
+    pub fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
+        let bit = 1 << feature as u32;
+        // What is enabled stays enabled: who notes it again in the same txg need not ask.
+        if self.noted_features.load(Ordering::Acquire) & bit != 0 {
+            return Ok(());
+        }
+        if !self.dsl.services().is_enabled(feature.feature()) {
+            let feature = feature.feature().name;
+            return Err(DslError::FeatureDisabled { feature });
+        }
+        self.noted_features.fetch_or(bit, Ordering::AcqRel);
+        Ok(())
     }
 
     /// The features that this dataset is counted for.

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod circles;
+mod counted;
 mod harness;
 mod invariants;
 mod lists;

@@ -138,7 +138,8 @@ impl IntentLogs {
             rng: Arc::clone(&self.rng),
             begins: Box::new(move || {
                 if let Some(head) = noted.upgrade().filter(|_| xattrs) {
-                    head.note_feature(DatasetFeature::ZilSaXattr);
+                    let _was_enabled_when_the_log_was_opened =
+                        head.note_feature(DatasetFeature::ZilSaXattr);
                 }
             }),
             failed: Box::new(move |vdev| devices.failed(vdev)),

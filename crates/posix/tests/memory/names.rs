@@ -1,5 +1,7 @@
+use dsl::DatasetFeature;
 use millpond_posix::{
-    CaseSensitivity, Errno, FileType, MountOptions, NewFileSystem, PosixError, RenameMode,
+    CaseSensitivity, DatasetProperties, Errno, FileType, MountOptions, NewFileSystem, PosixError,
+    RenameMode,
 };
 
 use crate::store::MemoryPool;
@@ -35,6 +37,39 @@ fn directories_count_entries_and_subdirectories() {
     pool.remount(true);
     let shown = pool.fs.getattr(directory).unwrap();
     assert_eq!((shown.size, shown.links), (4, 3));
+}
+
+#[test]
+fn what_needs_a_feature_that_the_pool_has_not_enabled_is_refused_whole() {
+    let properties = DatasetProperties {
+        long_names: true,
+        dnode_slots: 2,
+        ..Default::default()
+    };
+    let new = NewFileSystem::default();
+    let mut pool = MemoryPool::new(new, properties, MountOptions::default());
+    let file = pool.file("f").object();
+    let lacks = |pool: &MemoryPool, feature| *pool.room.2.lock().unwrap() = vec![feature];
+    lacks(&pool, DatasetFeature::LongName);
+    let long = [b'n'; 300];
+    let (who, at) = (root(), pool.fs.root());
+    let made = pool
+        .fs
+        .mkdir(&who, at, &long, &node(FileType::Directory, 0o755));
+    assert_eq!(errno(made), Errno::EOPNOTSUPP);
+    for mode in [RenameMode::Replace, RenameMode::Whiteout] {
+        let renamed = pool.fs.rename(&who, (at, b"f"), (at, &long), mode);
+        assert_eq!(errno(renamed), Errno::EOPNOTSUPP);
+    }
+    lacks(&pool, DatasetFeature::LargeDnode);
+    let made = pool
+        .fs
+        .mkdir(&who, at, b"d", &node(FileType::Directory, 0o755));
+    assert_eq!(errno(made), Errno::EOPNOTSUPP);
+    pool.remount(true);
+    let shown = pool.fs.getattr(at).unwrap();
+    assert_eq!((shown.size, shown.links), (3, 2));
+    assert_eq!(pool.object("f"), file);
 }
 
 #[test]

@@ -10,11 +10,12 @@ use dmu::{
     Admission, BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, ObjectSet,
     OpenObjectSet, Promise, Refusal, SyncContext, SyncWorkers, Tx, Wanted,
 };
+use dsl::DatasetFeature;
 use format::block_pointer::{BlockPointer, Dva};
 use format::{ObjectSetKind, ObjectType};
 use millpond_posix::{
-    DatasetProperties, FileSystem, MountOptions, NewFileSystem, OperationLog, Source, Space,
-    SpaceNumbers, create_file_system,
+    DatasetProperties, FileSystem, MountOptions, NewFileSystem, OperationLog, PosixError, Source,
+    Space, SpaceNumbers, create_file_system,
 };
 use sys::Buffer;
 use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
@@ -147,7 +148,12 @@ impl SyncTarget for Target {
 }
 
 /// Space without end, unless a test sets an end; and what is done once, when an operation begins its transaction.
-pub(crate) struct Room(pub AtomicU64, pub Mutex<Option<Meanwhile>>);
+pub(crate) struct Room(
+    pub AtomicU64,
+    pub Mutex<Option<Meanwhile>>,
+    /// Features that the pool has not enabled.
+    pub Mutex<Vec<DatasetFeature>>,
+);
 
 pub(crate) type Meanwhile = Box<dyn FnOnce() + Send>;
 
@@ -172,6 +178,13 @@ impl Space for Room {
             referenced: 1 << 20,
             available: self.0.load(Ordering::Relaxed),
         }
+    }
+
+    fn note_feature(&self, feature: DatasetFeature) -> Result<(), PosixError> {
+        if self.2.lock().unwrap().contains(&feature) {
+            return Err(PosixError::NotSupported(feature.feature().name));
+        }
+        Ok(())
     }
 }
 
@@ -210,7 +223,11 @@ impl MemoryPool {
         *target.objects.lock().unwrap() = Some(objects);
         drop(tx);
         engine.wait_synced(None).unwrap();
-        let room = Arc::new(Room(AtomicU64::new(1 << 40), Mutex::default()));
+        let room = Arc::new(Room(
+            AtomicU64::new(1 << 40),
+            Mutex::default(),
+            Mutex::default(),
+        ));
         let diary = Diary::new(Arc::clone(&engine));
         let fs = mount(&target, &diary, &clock, &room, properties, &options);
         Self {

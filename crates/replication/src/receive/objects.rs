@@ -147,6 +147,7 @@ impl Applier<'_> {
     ) -> Result<()> {
         for last_try in [false, true] {
             let tx = self.begin_object()?;
+            self.note_slots(shape.slots)?;
             match self.set.claim(&tx, id, shape) {
                 // Its number may have been freed a moment ago.
                 Err(DmuError::ObjectInUse { .. }) if !last_try => {
@@ -212,6 +213,14 @@ impl Applier<'_> {
         })
     }
 
+    /// Notes that there is, or is about to be, an object of so many slots.
+    pub(super) fn note_slots(&self, slots: u8) -> Result<()> {
+        if slots > 1 {
+            self.receiving.note_feature(DatasetFeature::LargeDnode)?;
+        }
+        Ok(())
+    }
+
     /// What a new object gets, and one that stays.
     fn dress(&self, tx: &Tx, object: &Arc<Object>, wanted: &Wanted) -> Result<()> {
         let info = object.info();
@@ -219,9 +228,7 @@ impl Applier<'_> {
             object.set_overrides(tx, wanted.checksum, wanted.compression)?;
         }
         object.set_bonus(tx, wanted.shape.bonus_type, &wanted.bonus)?;
-        if wanted.shape.slots > 1 {
-            self.receiving.note_feature(DatasetFeature::LargeDnode);
-        }
+        self.note_slots(wanted.shape.slots)?;
         self.note(tx, wanted.id, 0);
         Ok(())
     }

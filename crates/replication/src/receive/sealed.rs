@@ -9,7 +9,6 @@ use std::sync::Arc;
 use base::{ByteOrder, ObjectId};
 use codec::Compression;
 use dmu::{AllocateObject, DmuError, Object, ObjectInfo, Reservation, SealedBlock, Tx};
-use dsl::DatasetFeature;
 use format::ObjectType;
 use format::block_pointer::SealedForm;
 use format::dnode::{BLOCK_SIZE, LEVELS_MAX, SLOTS_PER_BLOCK, bonus_capacity, pointer_count_for};
@@ -183,9 +182,7 @@ impl Applier<'_> {
         let shape = &wanted.shape;
         object.set_sealed_bonus(tx, shape.bonus_type, shape.bonus_len, wanted.bonus)?;
         object.raise(tx, wanted.levels, wanted.max_block)?;
-        if shape.slots > 1 {
-            self.receiving.note_feature(DatasetFeature::LargeDnode);
-        }
+        self.note_slots(shape.slots)?;
         self.note(tx, wanted.id, 0);
         Ok(())
     }
