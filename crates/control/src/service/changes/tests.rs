@@ -1,9 +1,10 @@
 use admin::changes::{
-    AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create,
-    Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
-    Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Redact, Reguid,
-    Release, RemoveAction, RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool,
-    SetVdev, Snapshot, Split, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
+    AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Checkpoint, Clear, CloneSnapshot,
+    Create, Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit,
+    Initialize, InitializeAction, LoadKey, Mount, OfflineDevices, OnlineDevices, PrefetchTables,
+    Promote, PruneDedup, Redact, Reguid, Release, RemoveAction, RemoveVdevs, Rename, ReopenDevices,
+    Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Split, Trim, TrimAction, UnloadKey,
+    Unmount, Upgrade, VolumeSpec, WaitInitialize, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -19,6 +20,27 @@ type Case = (
 );
 
 const REFUSED: WhileSuspended<'static> = WhileSuspended::REFUSED;
+
+/// Names the kinds of changes. The compiler asks for one that is missing, and then a test for its case.
+macro_rules! kinds {
+    ($($kind:ident)*) => {
+        const KINDS: &[&str] = &[$(stringify!($kind)),*];
+
+        const fn kind(change: &Change) -> &'static str {
+            match change {
+                $(Change::$kind { .. } => stringify!($kind),)*
+            }
+        }
+    };
+}
+
+kinds! {
+    Create Destroy Snapshot Rollback Clone Promote Rename Set Inherit Mount Unmount LoadKey
+    UnloadKey ChangeKey Hold Release Bookmark Redact AbortReceive Delegate SetPool SetVdev Upgrade
+    Scrub WaitScrub Trim WaitTrim Initialize WaitInitialize Sync Clear AddVdevs RemoveVdevs
+    AttachDevice DetachDevice Split OfflineDevices OnlineDevices ReopenDevices RestartResilver
+    Reguid PruneDedup PrefetchTables Checkpoint Export DestroyPool
+}
 
 fn text(text: &str) -> String {
     text.to_owned()
@@ -506,6 +528,47 @@ fn of_single_devices() -> Vec<Case> {
     ]
 }
 
+fn of_checkpoints() -> Vec<Case> {
+    let alone = |discard, json, verb| {
+        let (change, suspended) = (Checkpoint { discard }, WhileSuspended::refused(verb));
+        let change = Change::Checkpoint(change);
+        (change, json, suspended, Turn::Alone, Recorded::After)
+    };
+    vec![
+        alone(false, r#"{"Checkpoint":{"discard":false}}"#, "checkpoint"),
+        alone(
+            true,
+            r#"{"Checkpoint":{"discard":true}}"#,
+            "discard checkpoint in",
+        ),
+    ]
+}
+
+fn of_initializing() -> Vec<Case> {
+    let devices = vec![text("a")];
+    let initialize = Initialize {
+        action: InitializeAction::Suspend,
+        devices: devices.clone(),
+    };
+    let wait = WaitInitialize { devices };
+    vec![
+        (
+            Change::Initialize(initialize),
+            r#"{"Initialize":{"action":"Suspend","devices":["a"]}}"#,
+            WhileSuspended::refused("initialize"),
+            Turn::Alone,
+            Recorded::After,
+        ),
+        (
+            Change::WaitInitialize(wait),
+            r#"{"WaitInitialize":{"devices":["a"]}}"#,
+            WhileSuspended::Goes,
+            Turn::Beside,
+            Recorded::Never,
+        ),
+    ]
+}
+
 fn of_tables() -> Vec<Case> {
     vec![
         (
@@ -536,8 +599,21 @@ fn all() -> Vec<Case> {
     all.extend(of_devices());
     all.extend(of_single_devices());
     all.push(of_split());
+    all.extend(of_checkpoints());
+    all.extend(of_initializing());
     all.extend(of_tables());
     all
+}
+
+#[test]
+fn every_kind_of_change_has_a_case() {
+    let all = all();
+    for wanted in KINDS {
+        assert!(
+            all.iter().any(|(change, ..)| kind(change) == *wanted),
+            "{wanted}"
+        );
+    }
 }
 
 #[test]
