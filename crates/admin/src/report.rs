@@ -385,6 +385,8 @@ pub enum PoolNote {
     HostMismatch,
     /// It is suspended, for other hosts could not be told for too long that this one has it.
     MultihostOverdue,
+    /// It is suspended, for a file system that holds one of its devices is full.
+    HostFull,
 }
 
 /// A pool that stopped for good.

@@ -5,7 +5,7 @@
 //! Devices are compared with how they were last seen after each txg and whenever somebody reads.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::clock::Clock;
@@ -70,6 +70,8 @@ pub(crate) struct Events {
     ring: Mutex<Ring>,
     /// Leaves as they were last seen.
     seen: Mutex<BTreeMap<Guid, (Condition, ErrorCounts)>>,
+    /// Whether the pool was last suspended because a file system that holds one of its devices is full.
+    is_for_room: AtomicBool,
     /// Whom to tell that a device failed, or is not there.
     failed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// What the task under way did, until it is done. Its thread is the only one that writes history.
@@ -86,6 +88,7 @@ impl Events {
             clock,
             ring: Mutex::new(&RING, Ring::default()),
             seen: Mutex::new(&SEEN, BTreeMap::new()),
+            is_for_room: AtomicBool::new(false),
             failed: OnceLock::new(),
             task: Mutex::new(&TASK, None),
         })
@@ -188,9 +191,15 @@ impl Events {
         self.report("dataset_stopped", None, fields);
     }
 
-    /// The pool's devices failed it.
-    pub(crate) fn suspended(&self) {
+    /// The pool's devices failed it; `is_for_room`: for lack of room on a file system that holds one.
+    pub(crate) fn suspended(&self, is_for_room: bool) {
+        self.is_for_room.store(is_for_room, Ordering::Relaxed);
         self.report("io_failure", None, Vec::new());
+    }
+
+    /// Whether the pool was last suspended because a file system that holds one of its devices is full.
+    pub(crate) fn is_for_room(&self) -> bool {
+        self.is_for_room.load(Ordering::Relaxed)
     }
 
     /// Says what changed with the leaves since they were last looked at.

@@ -163,6 +163,33 @@ impl VdevError {
     }
 }
 
+impl VdevError {
+    /// Whether something could not be written, to one leaf at least, because the file system that holds its image is
+    /// full.
+    #[must_use]
+    pub fn is_for_room(&self) -> bool {
+        let is_full = |failure: &LeafFailure| {
+            matches!(
+                failure.failure,
+                Failure::Device(DeviceError::HostFull { .. })
+            )
+        };
+        match self {
+            Self::WriteFailed { failures, .. } | Self::FlushFailed { failures, .. } => {
+                failures.iter().any(is_full)
+            }
+            Self::Device(_)
+            | Self::Leaf(_)
+            | Self::NoSuchTop(_)
+            | Self::OutOfRange { .. }
+            | Self::NotMapped { .. }
+            | Self::ReadFailed { .. }
+            | Self::Format { .. }
+            | Self::TooSmall { .. } => self.is_of_full_host(),
+        }
+    }
+}
+
 fn list(failures: &[LeafFailure]) -> String {
     if failures.is_empty() {
         return "no leaf is available".to_owned();

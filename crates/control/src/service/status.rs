@@ -197,6 +197,9 @@ impl Service {
         if self.pool.is_multihost_overdue() {
             return Some(PoolNote::MultihostOverdue);
         }
+        if self.pool.waits_for_room() {
+            return Some(PoolNote::HostFull);
+        }
         if self.pool.version() < 5000 {
             return Some(PoolNote::LegacyVersion);
         }

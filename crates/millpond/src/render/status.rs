@@ -70,6 +70,9 @@ fn cause(pool: &PoolStatus) -> Option<Cause> {
     if pool.note == Some(PoolNote::MultihostOverdue) {
         return cause(OVERDUE, OVERDUE_ACTION, Some("HC"));
     }
+    if pool.note == Some(PoolNote::HostFull) {
+        return cause(HOST_FULL, HOST_FULL_ACTION, Some("HC"));
+    }
     if pool.state == VdevState::Suspended {
         let id = if pool.fails_at_once { "JQ" } else { "HC" };
         return cause(SUSPENDED, SUSPENDED_ACTION, Some(id));
@@ -547,6 +550,8 @@ const OVERDUE: &str = "The pool is suspended because multihost writes failed or 
 \tanother system could import the pool undetected.";
 const OVERDUE_ACTION: &str = "Make sure the pool's devices are connected, then reboot your system and\n\
 \timport the pool or run 'zpool clear' to resume the pool.";
+const HOST_FULL: &str = "The file system that holds a device of the pool is full.";
+const HOST_FULL_ACTION: &str = "Make room there, then run 'zpool clear'.";
 const SUSPENDED: &str = "One or more devices are faulted in response to IO failures.";
 const SUSPENDED_ACTION: &str =
     "Make sure the affected devices are connected, then run 'zpool clear'.";

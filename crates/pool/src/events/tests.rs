@@ -30,12 +30,12 @@ fn the_oldest_go_first_and_numbers_go_on() {
 fn reports_are_limited_and_nothing_else_is() {
     let (clock, events) = new();
     for _ in 0..100 {
-        events.suspended();
+        events.suspended(false);
     }
     assert_eq!(events.clear(), crate::tunables::REPORTS_MAX.count());
     events.system("pool_import", Vec::new());
     clock.sleep_ns(SECOND);
-    events.suspended();
+    events.suspended(false);
     let classes: Vec<String> = events.after(0).into_iter().map(|e| e.class).collect();
     assert_eq!(
         classes,

@@ -220,7 +220,32 @@ fn renamed_pools(devices: &[FoundDevice]) -> BTreeMap<Guid, Guid> {
     renamed
 }
 
+/// Of copies of one device the one that was written last, or else the first: what is shown is what is opened.
+fn one_each(devices: Vec<FoundDevice>) -> Vec<FoundDevice> {
+    let written = |device: &FoundDevice| {
+        let newest = device.labels.best_uberblock(None);
+        newest.map(|newest| newest.uberblock.txg)
+    };
+    let mut kept: Vec<FoundDevice> = Vec::with_capacity(devices.len());
+    let mut places: BTreeMap<Guid, usize> = BTreeMap::new();
+    for device in devices {
+        match places
+            .get(&device.guid)
+            .and_then(|place| kept.get_mut(*place))
+        {
+            Some(known) if written(&device) > written(known) => *known = device,
+            Some(_) => {}
+            None => {
+                places.insert(device.guid, kept.len());
+                kept.push(device);
+            }
+        }
+    }
+    kept
+}
+
 fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {
+    let devices = one_each(devices);
     let configs = devices.iter().filter_map(|device| newest(&device.labels));
     let txg = |config: &NvList| config.u64(keys::TXG).unwrap_or(0);
     let latest = configs.clone().max_by_key(|config| txg(config))?.clone();

@@ -31,6 +31,12 @@ impl Pool {
         engine.suspension().or_else(failure)
     }
 
+    /// Whether it is suspended because a file system that holds one of its devices is full.
+    #[must_use]
+    pub fn waits_for_room(&self) -> bool {
+        self.suspended().is_some() && self.services.events.is_for_room()
+    }
+
     /// Why the pool stopped for good, when it did: a txg could not be written for another reason than a device. It
     /// takes no changes any more.
     #[must_use]

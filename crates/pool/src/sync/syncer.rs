@@ -442,9 +442,10 @@ impl Syncer {
         let Some(engine) = engine else {
             return Err(error);
         };
+        let is_for_room = matches!(&error, PoolError::Commit(cause) if cause.is_for_room());
         let events = &self.services.events;
         events.observe(&self.vdevs);
-        events.suspended();
+        events.suspended(is_for_room);
         Ok(engine.suspend(&error.to_string())?)
     }
 

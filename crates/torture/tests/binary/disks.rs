@@ -391,3 +391,32 @@ fn spares_are_listed_before_an_import() {
     let group = format!("\tspares\n\t  {}\n", path(&spare));
     assert!(listed.ends_with(&group), "{listed}");
 }
+
+/// The first part of the line is done when the second one fails: its file is the pool's by then.
+#[test]
+fn a_file_that_came_into_the_pool_stays_when_the_rest_of_an_addition_fails() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.create("other", 96, &[]);
+    let (new, spare) = (
+        session.images().join("new.img"),
+        session.images().join("s.img"),
+    );
+    let used = session.images().join("other.img");
+    assert!(used.exists(), "the other pool's image");
+    let line = ["zpool", "add", "--size", "96M", "tank", path(&new), "spare"];
+    let told = session.refused(&[&line[..], &[path(&spare), path(&used)]].concat());
+    assert!(told.contains("other"), "{told}");
+    assert!(new.exists() && !spare.exists(), "{told}");
+    fs::write(session.mount("tank").join("kept"), LINE).expect("written");
+    session.export("other");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    assert_eq!(
+        fs::read_to_string(session.mount("tank").join("kept")).expect("read"),
+        LINE
+    );
+    session.export_clean("tank");
+}

@@ -75,18 +75,24 @@ fn fill(root: &Path) -> u64 {
     panic!("the host never was full");
 }
 
-fn assert_suspended(session: &Session, pool: &str) {
+/// Because of devices, as far as is said.
+const BY_DEVICES: [&str; 2] = [
+    "One or more devices are faulted in response to IO failures.",
+    "Make sure the affected devices are connected, then run 'zpool clear'.",
+];
+/// For lack of room.
+const BY_HOST: [&str; 2] = [
+    "The file system that holds a device of the pool is full.",
+    "Make room there, then run 'zpool clear'.",
+];
+
+fn assert_suspended(session: &Session, pool: &str, because: [&str; 2]) {
     let started = Instant::now();
     let status = session.ok(&["zpool", "status", pool]);
     assert!(status.contains(" state: SUSPENDED\n"), "{status}");
-    assert!(
-        status.contains("One or more devices are faulted in response to IO failures."),
-        "{status}"
-    );
-    assert!(
-        status.contains("Make sure the affected devices are connected, then run 'zpool clear'."),
-        "{status}"
-    );
+    for line in because {
+        assert!(status.contains(line), "{status}");
+    }
     assert!(status.contains("ZFS-8000-HC"), "{status}");
     let health = session.ok(&["zpool", "list", "-H", "-o", "health", pool]);
     assert_eq!(health, "SUSPENDED\n");
@@ -120,7 +126,7 @@ fn a_full_host_suspends_and_room_resumes() {
     let root = session.mount("cramped");
     let failed = fill(&root);
     assert!(failed > 5, "{failed} files fit");
-    assert_suspended(&session, "cramped");
+    assert_suspended(&session, "cramped", BY_HOST);
     // Memory still takes changes.
     fs::write(root.join("later"), b"accepted").expect("accepted");
     host.resize(200);
@@ -151,7 +157,7 @@ fn an_image_that_was_cut_off_suspends_and_can_be_given_up() {
     file.set_len(64 << 20).expect("cut off");
     let error = write_durably(&root.join("after"), b"after").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(5), "{error}");
-    assert_suspended(&session, "cut");
+    assert_suspended(&session, "cut", BY_DEVICES);
     let said = session.ok(&["zpool", "export", "-f", "cut"]);
     assert!(said.contains("are lost"), "{said}");
     let list = session.ok(&["zpool", "list", "-H", "-o", "name"]);
@@ -172,7 +178,7 @@ fn a_removed_image_suspends_until_it_has_a_name_again() {
     write_durably(&root.join("linked"), b"still named").expect("durable");
     fs::remove_file(&kept).expect("removed");
     write_durably(&root.join("lost"), b"lost").unwrap_err();
-    assert_suspended(&session, "gone");
+    assert_suspended(&session, "gone", BY_DEVICES);
     session.ok(&["zpool", "export", "-f", "gone"]);
 }
 

@@ -4,7 +4,8 @@ use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
 use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec, human_bytes};
 use base::Guid;
 use dsl::Actor;
-use pool::{CacheStatus, PoolError, SpareStatus, VdevRole, VdevStatus};
+use pool::{CacheStatus, Pool, PoolError, SpareStatus, VdevRole, VdevStatus};
+use std::path::Path;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
@@ -56,7 +57,9 @@ impl PoolChange for AddVdevs {
             false => pool.add_caches(&caches, self.ashift, self.force),
         });
         added.map_err(|error| {
-            remove_files(&paths(&made));
+            let mut unused = paths(&made);
+            unused.retain(|path| !may_be_used(pool, path));
+            remove_files(&unused);
             let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
             if let PoolError::TooSmall { .. } = error {
                 cannot(
@@ -72,6 +75,22 @@ impl PoolChange for AddVdevs {
             }
         })
     }
+}
+
+/// Whether a file that was made for a change that failed is the pool's all the same, or may come to be: what failed may
+/// be another part of the change, and what waits for a txg goes in when the pool goes on.
+fn may_be_used(pool: &Pool, path: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let is_it = |known: &str| Path::new(known) == path;
+    let root = pool.config().root;
+    pool.suspended().is_some()
+        || root
+            .leaves()
+            .into_iter()
+            .filter_map(|leaf| leaf.path())
+            .any(is_it)
+        || pool.spares().iter().any(|spare| is_it(&spare.path))
+        || pool.caches().iter().any(|cache| is_it(&cache.path))
 }
 
 impl PoolChange for RemoveVdevs {

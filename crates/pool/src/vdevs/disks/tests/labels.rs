@@ -114,3 +114,47 @@ fn a_device_that_went_on_alone_is_not_taken_back() {
     churn.check(&pool);
     pool.export().unwrap();
 }
+
+/// A copy of an image lies beside it: what the list shows is what is opened, the one that was written last.
+#[test]
+fn of_copies_of_a_device_the_newest_one_is_the_pools() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let vdev = NewVdev::Single(file(folder, "b"));
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 61);
+    churn.run(&pool, 1);
+    pool.export().unwrap();
+    drop(pool);
+    let opened = || {
+        let listed = discover::discover(&[folder.to_owned()]).unwrap();
+        let [listed] = &listed[..] else {
+            panic!("{} pools", listed.len());
+        };
+        let shown = listed.config.root.leaves()[0].path().unwrap().to_owned();
+        let devices: Vec<_> = listed
+            .devices
+            .iter()
+            .map(|device| device.path.clone())
+            .collect();
+        let pool = import(folder);
+        let leaf = crate::vdevs::dtl::leaves(&pool.vdevs).remove(0);
+        assert_eq!(devices, [PathBuf::from(&*leaf.path())], "shown {shown}");
+        (pool, leaf.path().rsplit('/').next().unwrap().to_owned())
+    };
+    for copy in ["a", "c"] {
+        std::fs::copy(folder.join("b"), folder.join(copy)).unwrap();
+    }
+    // Where all are the same the first one is: from now on it is the newest.
+    for _ in 0..2 {
+        let (pool, name) = opened();
+        assert_eq!(name, "a");
+        churn.run(&pool, 1);
+        pool.export().unwrap();
+    }
+    std::fs::rename(folder.join("a"), folder.join("d")).unwrap();
+    let (pool, name) = opened();
+    assert_eq!(name, "d");
+    churn.check(&pool);
+    pool.export().unwrap();
+}
