@@ -28,10 +28,10 @@ const PAUSE_NS: u64 = 1_000_000_000;
 const LITTLE: u64 = 64;
 /// and with more it has that of a program.
 const MUCH: u64 = 128;
-/// Others' threads that could run for each CPU, in 256 parts: they want it with nearly one or more,
-const WANTED: u64 = 224;
+/// Others' threads that could run for each CPU, in 256 parts: they want it with more than that,
+const WANTED: u64 = 320;
 /// and do not with fewer than that. One program that asks, on two CPUs, and what the system does for it, are fewer.
-const FREE: u64 = 208;
+const FREE: u64 = 256;
 
 /// Whether the session is this process's own: a library does not change that of the program it is in.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
