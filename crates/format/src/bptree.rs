@@ -136,15 +136,7 @@ impl TreePlace {
         if (self.object, u64::from(self.level), self.block) == (object, level, block) {
             return FreedTo::Children;
         }
-        // The shift of another object's tree is not known, nor needed: its level is 0 or its
-        // extent is compared by object alone.
-        let next = Self {
-            object,
-            level: u8::try_from(level).unwrap_or(u8::MAX),
-            block,
-            ..self
-        }
-        .extent();
+        let next = self.extent_of(bookmark);
         let own = self.extent();
         let inside = own.first >= next.first && own.last <= next.last && own.level < next.level;
         if own.last < next.first || inside {
@@ -157,18 +149,10 @@ impl TreePlace {
     /// Whether what a bookmark says that is next lies below this block.
     #[must_use]
     pub fn holds(self, bookmark: &[u64; 4]) -> bool {
-        let &[_, object, level, block] = bookmark;
         if *bookmark == [0; 4] || is_root(bookmark) {
             return false;
         }
-        let next = Self {
-            object,
-            level: u8::try_from(level).unwrap_or(u8::MAX),
-            block,
-            ..self
-        }
-        .extent();
-        let own = self.extent();
+        let (next, own) = (self.extent_of(bookmark), self.extent());
         own.first <= next.first && next.last <= own.last
     }
 
@@ -180,6 +164,19 @@ impl TreePlace {
             (0, _) => (1, 0),
             first => first,
         }
+    }
+
+    /// What the block of a bookmark covers. The shift of another object's tree is not known, nor needed: its level is 0
+    /// or its extent is compared by object alone.
+    fn extent_of(self, &[_, object, level, block]: &[u64; 4]) -> Extent {
+        let level = u8::try_from(level).unwrap_or(u8::MAX);
+        let named = Self {
+            object,
+            level,
+            block,
+            ..self
+        };
+        named.extent()
     }
 
     fn extent(self) -> Extent {

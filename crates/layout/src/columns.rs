@@ -96,9 +96,7 @@ impl Columns {
             end,
         }
     }
-}
 
-impl Columns {
     /// Whether columns that lie one after the other on a child may be one piece. Of a dRAID each lies in a slice of its
     /// own perhaps, and so does the room of a spare that stands in for the child.
     pub(crate) const fn may_join(&self) -> bool {

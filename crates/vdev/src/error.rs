@@ -141,51 +141,26 @@ impl VdevError {
             if failures.iter().any(|f| f.failure == Failure::Checksum))
     }
 
-    /// Whether one leaf did not take something because the file system that holds its image is full.
+    /// Whether a leaf did not take something because the file system that holds its image is full.
     #[must_use]
-    pub const fn is_of_full_host(&self) -> bool {
-        match self {
-            Self::Device(error)
-            | Self::Leaf(LeafFailure {
-                failure: Failure::Device(error),
-                ..
-            }) => matches!(error, DeviceError::HostFull { .. }),
-            Self::Leaf(_)
-            | Self::NoSuchTop(_)
-            | Self::OutOfRange { .. }
-            | Self::NotMapped { .. }
-            | Self::ReadFailed { .. }
-            | Self::WriteFailed { .. }
-            | Self::FlushFailed { .. }
-            | Self::Format { .. }
-            | Self::TooSmall { .. } => false,
-        }
-    }
-}
-
-impl VdevError {
-    /// Whether something could not be written, to one leaf at least, because the file system that holds its image is
-    /// full.
-    #[must_use]
-    pub fn is_for_room(&self) -> bool {
-        let is_full = |failure: &LeafFailure| {
-            matches!(
-                failure.failure,
-                Failure::Device(DeviceError::HostFull { .. })
-            )
+    pub fn is_of_full_host(&self) -> bool {
+        let is_full = |error: &DeviceError| matches!(error, DeviceError::HostFull { .. });
+        let is_for_room = |leaf: &LeafFailure| match &leaf.failure {
+            Failure::Device(error) => is_full(error),
+            Failure::Checksum | Failure::Missing | Failure::Unavailable(..) => false,
         };
         match self {
+            Self::Device(error) => is_full(error),
+            Self::Leaf(leaf) => is_for_room(leaf),
             Self::WriteFailed { failures, .. } | Self::FlushFailed { failures, .. } => {
-                failures.iter().any(is_full)
+                failures.iter().any(is_for_room)
             }
-            Self::Device(_)
-            | Self::Leaf(_)
-            | Self::NoSuchTop(_)
+            Self::NoSuchTop(_)
             | Self::OutOfRange { .. }
             | Self::NotMapped { .. }
             | Self::ReadFailed { .. }
             | Self::Format { .. }
-            | Self::TooSmall { .. } => self.is_of_full_host(),
+            | Self::TooSmall { .. } => false,
         }
     }
 }

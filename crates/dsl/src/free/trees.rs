@@ -153,8 +153,8 @@ impl Dsl {
         let entry = self.queued_tree(queue, index)?;
         if let Some(mut entry) = entry.filter(|entry| entry.birth != DONE) {
             let store = self.mos.store.as_ref();
-            let share = (limit, Patience::Later);
-            let mut walk = TreeWalk::new(store, entry.birth, entry.bookmark, share);
+            let (birth, bookmark) = (entry.birth, entry.bookmark);
+            let mut walk = TreeWalk::new(store, birth, bookmark, limit, Patience::Later);
             let end = walk.run(&entry.root, &mut |pointer| {
                 freed += Sizes::of(store, pointer);
                 self.release(tx, pointer)
@@ -199,7 +199,7 @@ impl Dsl {
         birth: base::Txg,
     ) -> Result<()> {
         let store = self.mos.store.as_ref();
-        let mut walk = TreeWalk::new(store, birth, [0; 4], (u64::MAX, Patience::Now));
+        let mut walk = TreeWalk::new(store, birth, [0; 4], u64::MAX, Patience::Now);
         walk.run(root, &mut |pointer| self.release(tx, pointer))?;
         FREED_AT_ONCE.record(walk.visited());
         Ok(())

@@ -49,10 +49,9 @@ pub(super) struct TreeWalk<'a> {
     bookmark: Option<[u64; 4]>,
     limit: u64,
     visited: u64,
-    paused: Option<[u64; 4]>,
+    /// How it ends, as far as is known: once it is to pause, nothing more is looked at.
+    end: WalkEnd,
     patience: Patience,
-    /// It is paused for a device.
-    is_waiting: bool,
 }
 
 /// The content of a block.
@@ -73,7 +72,8 @@ impl<'a> TreeWalk<'a> {
         store: &'a dyn BlockStore,
         birth: Txg,
         bookmark: [u64; 4],
-        (limit, patience): (u64, Patience),
+        limit: u64,
+        patience: Patience,
     ) -> Self {
         let bookmark = (bookmark != [0; 4]).then_some(bookmark);
         Self {
@@ -82,9 +82,8 @@ impl<'a> TreeWalk<'a> {
             bookmark,
             limit,
             visited: 0,
-            paused: None,
+            end: WalkEnd::Done,
             patience,
-            is_waiting: false,
         }
     }
 
@@ -106,22 +105,12 @@ impl<'a> TreeWalk<'a> {
                         }
                     }
                     Content::Lost => {}
-                    Content::Away => self.wait(self.bookmark.unwrap_or_default()),
+                    Content::Away => self.end = WalkEnd::Waiting(self.bookmark.unwrap_or_default()),
                 }
             }
             self.give(root, [NO_OBJECT_SET, 0, bptree::ROOT_LEVEL, 0], free)?;
         }
-        Ok(match self.paused {
-            None => WalkEnd::Done,
-            Some(bookmark) if self.is_waiting => WalkEnd::Waiting(bookmark),
-            Some(bookmark) => WalkEnd::Paused(bookmark),
-        })
-    }
-
-    /// Ends before `bookmark`, for a device does not answer.
-    const fn wait(&mut self, bookmark: [u64; 4]) {
-        self.paused = Some(bookmark);
-        self.is_waiting = true;
+        Ok(self.end)
     }
 
     /// Ends before anything below a block, but for what was freed there before this walk.
@@ -129,7 +118,7 @@ impl<'a> TreeWalk<'a> {
         let (object, block) = place.first_below();
         let first = [NO_OBJECT_SET, object, 0, block];
         let known = self.bookmark.filter(|at| place.holds(at));
-        self.wait(known.unwrap_or(first));
+        self.end = WalkEnd::Waiting(known.unwrap_or(first));
     }
 
     fn object_set(&mut self, phys: &ObjectSetPhys, free: &mut Free<'_>) -> Result<()> {
@@ -176,7 +165,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn is_dead(&self, pointer: &BlockPointer) -> bool {
-        !pointer.is_hole() && pointer.birth() > self.birth && self.paused.is_none()
+        !pointer.is_hole() && pointer.birth() > self.birth && self.end == WalkEnd::Done
     }
 
     fn block(
@@ -269,12 +258,12 @@ impl<'a> TreeWalk<'a> {
         bookmark: [u64; 4],
         free: &mut Free<'_>,
     ) -> Result<()> {
-        if self.paused.is_some() {
+        if self.end != WalkEnd::Done {
             return Ok(());
         }
         const LEVEL: usize = 2;
         if self.visited >= self.limit && bookmark[LEVEL] == 0 {
-            self.paused = Some(bookmark);
+            self.end = WalkEnd::Paused(bookmark);
             return Ok(());
         }
         self.visited += 1;

@@ -442,7 +442,7 @@ impl Syncer {
         let Some(engine) = engine else {
             return Err(error);
         };
-        let is_for_room = matches!(&error, PoolError::Commit(cause) if cause.is_for_room());
+        let is_for_room = matches!(&error, PoolError::Commit(cause) if cause.is_of_full_host());
         let events = &self.services.events;
         events.observe(&self.vdevs);
         events.suspended(is_for_room);

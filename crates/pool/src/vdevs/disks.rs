@@ -99,7 +99,6 @@ impl Pool {
             let (top, leaf) = found.ok_or(PoolError::NoSuchVdev { guid })?;
             match leaf.condition().state {
                 VdevState::Faulted | VdevState::Degraded | VdevState::Healthy => {}
-                _ if leaf.spare_room().is_some() => leaf.set_condition(Condition::HEALTHY),
                 VdevState::Unknown
                 | VdevState::Closed
                 | VdevState::Offline
@@ -140,7 +139,6 @@ impl Pool {
                 for leaf in top.leaves() {
                     match leaf.condition().state {
                         VdevState::Offline | VdevState::Faulted | VdevState::Degraded => {}
-                        _ if leaf.spare_room().is_some() => {}
                         VdevState::Unknown
                         | VdevState::Closed
                         | VdevState::Removed
@@ -338,6 +336,10 @@ impl Pool {
 
     /// How a leaf that was out of use is now: with the device that it has, or the one that is found in its place.
     pub(crate) fn look_again(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
+        if leaf.spare_room().is_some() {
+            // It has no device that could have gone.
+            return Condition::HEALTHY;
+        }
         let (id, ashift) = (top.id(), top.ashift());
         let asize_min = self.services.config.with(|config| {
             let mut tops = config.root.children.iter();

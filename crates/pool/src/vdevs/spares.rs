@@ -246,11 +246,13 @@ impl Pool {
     pub(crate) fn step_in(self: &Arc<Self>) {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
         for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
+            let mut tops = self.config().root.children.into_iter();
+            let Some(top) = tops.find(|top| top.find(leaf.guid()).is_some()) else {
+                continue;
+            };
             for spare in self.services.spares.list() {
                 let path = PathBuf::from(spare.path().unwrap_or_default());
-                let top = self.config().root.children.into_iter();
-                let top = top.into_iter().find(|top| top.find(leaf.guid()).is_some());
-                let can_help = top.is_some_and(|top| spare_rooms::can_help(&spare, &top));
+                let can_help = spare_rooms::can_help(&spare, &top);
                 if self.waiting_spare(&path).is_none() || !can_help || !is_there(&spare) {
                     continue;
                 }
