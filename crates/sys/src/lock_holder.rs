@@ -1,8 +1,9 @@
 //! Who has a file locked, as far as /proc shows it to us. An answer is a moment's; it is for people to read.
 
 use crate::file::{FileKind, file_kind};
-use crate::mount_users::{name_of, processes};
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use crate::fuse_device::mounted_entries;
+use crate::mount_users::{Device, name_of, processes};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -34,14 +35,14 @@ pub fn is_locked(path: &Path) -> bool {
         Ok(FileKind::Other) | Err(_) => return false,
     }
     let listed = std::fs::read_to_string("/proc/locks");
-    let Some((file, listed)) = identity(path).zip(listed.ok()) else {
+    let Some((file, listed)) = listed_as(path).zip(listed.ok()) else {
         return false;
     };
     listed.lines().any(|line| is_exclusive_lock_of(line, file))
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF`: who waits for a lock has an arrow after the number.
-fn is_exclusive_lock_of(line: &str, (major, minor, inode): (u32, u32, u64)) -> bool {
+fn is_exclusive_lock_of(line: &str, ((major, minor), inode): File) -> bool {
     let mut words = line.split_whitespace().skip(1);
     let is_exclusive = words.next() == Some("FLOCK")
         && words.next().is_some()
@@ -63,15 +64,46 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     Some(LockHolder { pid, name })
 }
 
-/// A file: device number and inode. No file system is asked that another process serves.
-fn identity(path: &Path) -> Option<(u32, u32, u64)> {
+/// A device number and an inode.
+type File = (Device, u64);
+
+/// A file as stat(2) names it, which all its descriptors share.
+fn identity(path: &Path) -> Option<File> {
+    let found = asked(path)?;
+    Some((own_device(&found), found.stx_ino))
+}
+
+/// A file as the kernel's list of locks names it: with the device number of its whole file system. stat(2) has others
+/// for subvolumes of btrfs, and for overlays over several file systems.
+fn listed_as(path: &Path) -> Option<File> {
+    let found = asked(path)?;
+    let device = file_system(&found).unwrap_or_else(|| own_device(&found));
+    Some((device, found.stx_ino))
+}
+
+/// No file system is asked that another process serves.
+fn asked(path: &Path) -> Option<Statx> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    let found = statx(CWD, path, flags, StatxFlags::INO).ok()?;
-    Some((found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
+    statx(CWD, path, flags, StatxFlags::INO | StatxFlags::MNT_ID).ok()
+}
+
+fn own_device(found: &Statx) -> Device {
+    (found.stx_dev_major, found.stx_dev_minor)
+}
+
+/// The device number that the mount table has for a file's mount; none where the kernel does not say which that is.
+fn file_system(found: &Statx) -> Option<Device> {
+    let said = StatxFlags::from_bits_retain(found.stx_mask);
+    if !said.contains(StatxFlags::MNT_ID) {
+        return None;
+    }
+    let mut entries = mounted_entries().ok()?.into_iter();
+    let entry = entries.find(|entry| entry.id == found.stx_mnt_id)?;
+    Some(entry.device)
 }
 
 /// Processes come and go: what cannot be read of one is not there.
-fn locks(pid: u32, file: (u32, u32, u64)) -> bool {
+fn locks(pid: u32, file: File) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let opened = std::fs::read_dir(process.join("fd"));
     let mut opened = opened.into_iter().flatten().flatten();

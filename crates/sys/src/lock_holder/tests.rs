@@ -19,7 +19,7 @@ fn who_has_a_lock_is_found_and_who_only_has_the_file_open_is_not() {
 
 #[test]
 fn lines_of_the_list_are_read() {
-    let file = (0xfe, 0, 1234);
+    let file = ((0xfe, 0), 1234);
     let has = |line: &str| is_exclusive_lock_of(line, file);
     assert!(has("1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF"));
     assert!(!has("1: FLOCK  ADVISORY  READ  4746 fe:00:1234 0 EOF"));

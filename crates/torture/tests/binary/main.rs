@@ -21,6 +21,7 @@ mod gathered;
 mod golden_pools;
 mod growth;
 mod healing;
+mod host_mount;
 mod key_memory;
 mod killed;
 mod lifecycle;

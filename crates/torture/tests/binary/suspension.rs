@@ -1,47 +1,15 @@
 //! Devices that fail under a served pool: a host file system that is full, an image that was cut off or removed.
 
-use crate::session::{Session, path};
+use crate::host_mount::HostMount;
+use crate::session::Session;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Nothing that a suspended pool refuses may take longer.
 const PROMPT: Duration = Duration::from_secs(60);
-
-/// A small file system in memory; unmounted when it goes away.
-struct Host {
-    folder: PathBuf,
-}
-
-impl Host {
-    fn mount(folder: &Path, megabytes: u32) -> Option<Self> {
-        let size = format!("size={megabytes}m");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs", path(folder)]);
-        if !mount.status().is_ok_and(|status| status.success()) {
-            println!("skipped: no tmpfs can be mounted");
-            return None;
-        }
-        Some(Self {
-            folder: folder.to_owned(),
-        })
-    }
-
-    fn resize(&self, megabytes: u32) {
-        let size = format!("remount,size={megabytes}m");
-        let mut mount = Command::new("mount");
-        let status = mount.args(["-o", &size, path(&self.folder)]).status();
-        assert!(status.expect("mount runs").success());
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
-    }
-}
 
 /// Bytes that do not compress, by number.
 fn noise(number: u64) -> Vec<u8> {
@@ -119,7 +87,7 @@ fn a_full_host_suspends_and_room_resumes() {
     let Some(mut session) = Session::new() else {
         return;
     };
-    let Some(host) = Host::mount(&session.images(), 40) else {
+    let Some(host) = HostMount::memory(&session.images(), 40) else {
         return;
     };
     session.create("cramped", 160, &["-O", "compression=off"]);
@@ -129,7 +97,7 @@ fn a_full_host_suspends_and_room_resumes() {
     assert_suspended(&session, "cramped", BY_HOST);
     // Memory still takes changes.
     fs::write(root.join("later"), b"accepted").expect("accepted");
-    host.resize(200);
+    host.remount("size=200m");
     session.ok(&["zpool", "clear", "cramped"]);
     let status = session.ok(&["zpool", "status", "cramped"]);
     assert!(status.contains(" state: ONLINE\n"), "{status}");

@@ -1,5 +1,6 @@
 //! What looks like one thing on a command line, and is another.
 
+use crate::host_mount::HostMount;
 use crate::session::{Session, path};
 use std::path::Path;
 use std::process::Output;
@@ -102,18 +103,15 @@ fn a_read_only_file_system_is_called_so() {
     };
     let folder = session.images().join("still");
     std::fs::create_dir(&folder).expect("made");
-    let mounted = session.shell("mount -t tmpfs -o size=100m tmpfs \"$1\"", &[path(&folder)]);
-    if !mounted.status.success() {
-        println!("skipped: nothing can be mounted here");
+    let Some(host) = HostMount::memory(&folder, 100) else {
         return;
-    }
+    };
     let image = folder.join("tank.img");
     let file = std::fs::File::create(&image).and_then(|file| file.set_len(96 << 20));
     file.expect("a file");
     session.create_of("tank", &[path(&image)], &[]);
     session.export("tank");
-    let remounted = session.shell("mount -o remount,ro \"$1\"", &[path(&folder)]);
-    assert!(remounted.status.success(), "{remounted:?}");
+    host.remount("ro");
     let import = ["zpool", "import", "-N", "-d", path(&folder)];
     let said = session.refused(&[&import[..], &["tank"]].concat());
     let reason = "read-only, or on a file system that is";
@@ -138,8 +136,7 @@ fn a_read_only_file_system_is_called_so() {
     }
     session.ok(&[&import[..], &["-o", "readonly=on", "tank"]].concat());
     session.ok(&["zpool", "export", "tank"]);
-    let unmounted = session.shell("umount \"$1\"", &[path(&folder)]);
-    assert!(unmounted.status.success(), "{unmounted:?}");
+    host.unmount();
 }
 
 /// Who looks for a pool that runs is told that it does.
@@ -167,14 +164,46 @@ fn a_pool_that_another_process_has_is_listed_so() {
     let Some(mut session) = Session::new() else {
         return;
     };
-    session.create("tank", 64, &[]);
+    let images = session.images();
+    is_listed_as_in_use(&mut session, &images);
+}
+
+/// The kernel's list of locks has other numbers for files of overlays than stat(2).
+#[test]
+fn a_pool_in_an_overlay_that_another_process_has_is_listed_so() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let images = session.images();
+    let [low, high, merged] = ["low", "high", "merged"].map(|name| images.join(name));
+    for folder in [&low, &high, &merged] {
+        std::fs::create_dir(folder).expect("made");
+    }
+    // Two file systems: of one, its numbers are those of the overlay.
+    let Some(_host) = HostMount::memory(&high, 200) else {
+        return;
+    };
+    let [upper, work] = ["upper", "work"].map(|name| high.join(name));
+    for folder in [&upper, &work] {
+        std::fs::create_dir(folder).expect("made");
+    }
+    let Some(_overlay) = HostMount::overlay([&low, &upper, &work], &merged) else {
+        return;
+    };
+    is_listed_as_in_use(&mut session, &merged);
+}
+
+/// A pool of an image in `images` is in use to who does not know its daemon, until it is exported.
+fn is_listed_as_in_use(session: &mut Session, images: &Path) {
+    let image = images.join("tank.img");
+    session.create_of("tank", &[path(&image)], &["--size", "64M"]);
     let [daemon] = session.daemons()[..] else {
         panic!("one daemon");
     };
-    let (images, elsewhere) = (session.images(), session.mounts().join("elsewhere"));
+    let elsewhere = session.mounts().join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("made");
     let run = |words: &[&str]| {
-        let words = [&["zpool", "import", "-d", path(&images)], words].concat();
+        let words = [&["zpool", "import", "-d", path(images)], words].concat();
         let mut command = session.command(&words);
         command.env("MILLPOND_RUN", &elsewhere);
         command.output().expect("the binary runs")
