@@ -202,6 +202,17 @@ impl Layout {
         }
     }
 
+    /// Where metaslab `index` of `1 << shift` bytes lies: what of its share of the vdev whole units fit in. A space map
+    /// counts from there.
+    #[must_use]
+    pub fn metaslab(&self, index: u64, shift: u32) -> Range<u64> {
+        let size = 1_u64.checked_shl(shift).unwrap_or(u64::MAX);
+        let at = |index: u64| index.saturating_mul(size);
+        let (from, to, unit) = (at(index), at(index.saturating_add(1)), self.unit().max(1));
+        let start = from.checked_next_multiple_of(unit).unwrap_or(to);
+        start..start.max(to / unit * unit)
+    }
+
     /// The allocatable bytes that each child must have for a vdev of `size`: the reverse.
     #[must_use]
     pub fn child_size(&self, size: u64) -> u64 {

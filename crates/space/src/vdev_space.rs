@@ -84,12 +84,10 @@ impl VdevGeometry {
 
     /// Where a metaslab lies.
     fn place(&self, index: usize) -> Place {
-        let size = 1_u64 << self.metaslab_shift;
-        let start = index as u64 * size;
         Place {
             vdev: self.vdev,
             index,
-            range: whole_units(start..start + size, self.layout.unit()),
+            range: self.layout.metaslab(index as u64, self.metaslab_shift),
             shift: self.layout.ashift(),
             unit: self.layout.unit(),
         }
@@ -128,12 +126,6 @@ impl VdevGeometry {
             _ => 34,
         }
     }
-}
-
-/// The part of a range in which places can be allocated.
-fn whole_units(range: Range<u64>, unit: u64) -> Range<u64> {
-    let start = range.start.next_multiple_of(unit);
-    start..start.max(range.end / unit * unit)
 }
 
 impl VdevSpace {

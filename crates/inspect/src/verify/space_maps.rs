@@ -7,6 +7,7 @@ use format::config::{directory, keys, vdev_zap};
 use format::nvlist::NvList;
 use format::record::get_at;
 use format::space_map::{self, Action, Entry};
+use layout::{Kind, Layout};
 
 use super::usage::SectorSet;
 use crate::error::{InspectError, Result};
@@ -24,8 +25,8 @@ pub(crate) struct TopSpace {
     pub(crate) ashift: u32,
     pub(crate) asize: u64,
     pub(crate) metaslab_shift: u32,
-    /// What places begin at multiples of, bytes.
-    unit: u64,
+    /// What places begin at multiples of.
+    layout: Layout,
     pub(crate) class: &'static str,
     pub(crate) top_zap: Option<ObjectId>,
     metaslab_array: Option<ObjectId>,
@@ -54,10 +55,13 @@ fn sizes(pool: &RawPool, id: u64) -> Vec<u64> {
     devices.map(|device| by_device(device.size())).collect()
 }
 
-/// What places of a vdev begin at multiples of: whole stripes of a dRAID, else sectors.
-fn unit(pool: &RawPool, id: u64, ashift: u32) -> u64 {
+/// A vdev's layout; of one that is not there no more is known than its sectors.
+fn layout(pool: &RawPool, id: u64, ashift: u32) -> Layout {
     let top = pool.pipeline.vdevs().top(VdevId(id));
-    top.map_or(1 << ashift, |top| top.layout().unit()).max(1)
+    top.map_or_else(
+        |_| Layout::new(Kind::Single, ashift),
+        |top| top.layout().clone(),
+    )
 }
 
 /// How many bytes of a vdev can be in use: it is no larger than its largest device makes it, whatever a configuration
@@ -97,7 +101,7 @@ impl TopSpace {
             ashift,
             asize,
             metaslab_shift: number(keys::METASLAB_SHIFT).clamp(20, 60) as u32,
-            unit: unit(pool, number(keys::ID), ashift),
+            layout: layout(pool, number(keys::ID), ashift),
             class,
             top_zap,
             metaslab_array: object(keys::METASLAB_ARRAY),
@@ -112,11 +116,7 @@ impl TopSpace {
 
     /// Where a metaslab lies: what of its share of the vdev places can begin at. Its own map counts from there.
     pub(crate) fn metaslab(&self, index: usize) -> Range<u64> {
-        let size = 1_u64 << self.metaslab_shift;
-        let at = |index: u64| index.saturating_mul(size);
-        let (from, to) = (at(index as u64), at(index as u64 + 1));
-        let start = from.checked_next_multiple_of(self.unit).unwrap_or(to);
-        start..start.max(to / self.unit * self.unit)
+        self.layout.metaslab(index as u64, self.metaslab_shift)
     }
 
     /// The space map object of every metaslab; none for those never used.

@@ -53,6 +53,26 @@ fn a_block_takes_up_whole_stripes() {
     assert_eq!(layout.size(1 << 20), 0);
 }
 
+#[test]
+fn metaslabs_are_cut_to_whole_stripes() {
+    let draid = layout(2, 4, 8, 1);
+    let unit = draid.unit();
+    let mut before = 0;
+    for index in 0..100 {
+        let (share, range) = (index << 24..(index + 1) << 24, draid.metaslab(index, 24));
+        assert_eq!((range.start % unit, range.end % unit), (0, 0));
+        assert!(share.start <= range.start && range.end <= share.end);
+        assert!(range.start - share.start < unit && share.end - range.end < unit);
+        assert!(before <= range.start);
+        before = range.end;
+    }
+    // Numbers that no vdev has are nothing to fall over.
+    assert!(draid.metaslab(u64::MAX, 63).is_empty());
+    assert!(draid.metaslab(1, 64).is_empty());
+    let single = Layout::new(Kind::Single, 12);
+    assert_eq!(single.metaslab(3, 24), 3 << 24..4 << 24);
+}
+
 /// The children and sectors of a small block's columns.
 fn places(layout: &Layout, offset: u64, sectors: u64) -> Vec<(usize, u64, u64)> {
     let columns = layout.columns(&block(offset, sectors << 12), 0);
