@@ -91,7 +91,7 @@ impl<T> JoinHandle<T> {
 }
 
 /// The system's thread that asks.
-#[cfg(not(shuttle))]
+#[cfg(all(debug_assertions, not(shuttle)))]
 #[expect(clippy::disallowed_methods, reason = "asked for here")]
 pub(crate) fn of_system() -> std::thread::Thread {
     std::thread::current()
