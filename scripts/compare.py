@@ -282,6 +282,8 @@ def chart(charted):
 def host(turns):
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    # What some models are called ends with a word that says nothing.
+    model = model.removesuffix("Processor").strip()
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d, %H:%M UTC")
     return (f"{date}, commit {commit or 'unknown'}; {os.cpu_count()} CPUs ({model}), {memory:.0f} GiB, Linux {platform.release()}, load before "
