@@ -296,11 +296,16 @@ impl Service {
 
     /// What is mounted of a dataset and below, children first.
     pub(super) fn mounted_below(&self, dataset: &str) -> Vec<Mounted> {
+        self.mounted_if(|mounted| name::is_within(mounted, dataset))
+    }
+
+    /// What is mounted of these datasets, the innermost first.
+    pub(super) fn mounted_if(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Mounted> {
         let mut found: Vec<Mounted> = self
             .mounts()
             .mounted()
             .into_iter()
-            .filter(|mount| name::is_within(&mount.dataset, dataset))
+            .filter(|mount| is_meant(&mount.dataset))
             // Of two at one place, the later one lies upon the other.
             .rev()
             .collect();
@@ -315,10 +320,18 @@ impl Service {
         dataset: &str,
         force: Force,
     ) -> Result<Vec<Mounted>, Failure> {
-        let below = self.mounted_below(dataset);
-        self.check_held(&below, force)?;
+        self.unmount_these(self.mounted_below(dataset), force)
+    }
+
+    /// The same of these, the innermost first.
+    pub(super) fn unmount_these(
+        &self,
+        mounts: Vec<Mounted>,
+        force: Force,
+    ) -> Result<Vec<Mounted>, Failure> {
+        self.check_held(&mounts, force)?;
         let mut gone = Vec::new();
-        for depth in by_depth(below, |mount| &mount.path).into_iter().rev() {
+        for depth in by_depth(mounts, |mount| &mount.path).into_iter().rev() {
             let is_refused = AtomicBool::new(false);
             let outcomes = side_by_side(&depth, at_a_time(), |place| {
                 self.unmount_place(place, force, &is_refused)

@@ -529,7 +529,8 @@ fn destroy_directory(
 
 impl Dataset {
     /// Whether somebody beside this layer uses the object set.
-    pub(crate) fn is_in_use(&self) -> bool {
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
         // The dataset holds one and this count another.
         let known = 2 + usize::from(self.dsl().services().keeps_intent_log(self.id()));
         self.open_object_set()

@@ -141,6 +141,53 @@ fn apart(session: &Session, propagation: &str) -> Option<Holder> {
     Some(apart)
 }
 
+/// What would be destroyed is looked at whole before anything of it goes.
+#[test]
+fn a_destroy_that_cannot_go_to_its_end_destroys_nothing() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.limit("fuse.busy_wait_ms=50");
+    session.create("tank", 96, &[]);
+    for words in [
+        &["zfs", "create", "-p", "tank/a/first"][..],
+        &["zfs", "create", "-s", "-V", "8M", "tank/a/volume"],
+        &["zfs", "snapshot", "-r", "tank/a@s"],
+        &["zfs", "clone", "tank/a@s", "tank/clone"],
+        &["zfs", "snapshot", "tank/clone@kept"],
+    ] {
+        session.ok(words);
+    }
+    std::fs::write(session.mount("tank/a/first").join("file"), "there").expect("written");
+    let all = ["zfs", "list", "-t", "all", "-Ho", "name,mounted"];
+    let before = session.ok(&all);
+    let refuse = |force: &[&str], reason: &str| {
+        let destroy = [&["zfs", "destroy"], force, &["-R", "tank/a"]].concat();
+        let said = session.refused(&destroy);
+        assert!(said.contains(reason), "{said}");
+        assert_eq!(session.ok(&all), before, "{reason}");
+        let file = session.mount("tank/a/first").join("file");
+        assert_eq!(std::fs::read_to_string(file).expect("read"), "there");
+    };
+    session.ok(&["zfs", "hold", "tag", "tank/clone@kept"]);
+    let held = "cannot destroy snapshot tank/clone@kept: it's being held. \
+                Run 'zfs holds -r tank/clone@kept' to see holders.";
+    refuse(&[], held);
+    session.ok(&["zfs", "release", "tag", "tank/clone@kept"]);
+    // The clone is destroyed before what it was made of, and unmounted after it.
+    let user = Holder::start(&["sleep", "1000"], &session.mount("tank/clone"));
+    refuse(&[], &user.named());
+    refuse(&["-f"], &user.named());
+    drop(user);
+    let user = Holder::start(&["sleep", "1000"], &session.mount("tank/a"));
+    refuse(&[], &user.named());
+    drop(user);
+    session.ok(&["zfs", "destroy", "-R", "tank/a"]);
+    assert_eq!(session.ok(&all), "tank\tyes\n");
+    assert!(!session.mount("tank/clone").exists());
+    session.export_clean("tank");
+}
+
 /// Whoever has a copy that would stay is named before anything is unmounted; with force, nobody is waited for.
 #[test]
 fn a_copy_in_another_mount_namespace_is_named_and_force_does_not_wait_for_it() {

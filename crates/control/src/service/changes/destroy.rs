@@ -1,10 +1,11 @@
 //! Destroying datasets, snapshots and bookmarks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admin::changes::{Destroy, DestroyTarget};
-use admin::{Failure, FailureKind, name};
+use admin::{Failure, FailureKind, Mounted, name};
 use dsl::tasks::{DestroyBookmark, DestroySnapshots};
 use dsl::{Actor, Dataset, DslError};
 
@@ -18,6 +19,9 @@ use crate::service::snapshots::{SpecError, select};
 
 /// The name of the hidden dataset that is received into.
 pub(in crate::service) const RECEIVED: &str = "%recv";
+
+/// Why something is not destroyed that somebody uses.
+const BUSY: &str = "dataset is busy";
 
 impl PoolChange for Destroy {
     /// Children and clones are looked at where they are found.
@@ -201,14 +205,7 @@ impl Service {
             return Ok(vec![Step::Snapshots(chosen.to_vec())]);
         }
         for snapshot in chosen {
-            let found = self.dsl.dataset(snapshot).map_err(unreadable)?;
-            if !found.holds().map_err(unreadable)?.is_empty() {
-                let text = format!(
-                    "cannot destroy snapshot {snapshot}: it's being held. Run 'zfs holds -r \
-                     {snapshot}' to see holders."
-                );
-                return Err(Failure::new(FailureKind::Busy, text));
-            }
+            self.check_snapshot(snapshot)?;
         }
         let mut plan = Plan::new(self);
         for snapshot in chosen {
@@ -248,17 +245,105 @@ impl Service {
         if how.dry_run {
             return Ok(());
         }
-        for step in steps {
-            self.step(step, how.force, how.deferred)
-                .map_err(|failure| {
-                    if failure.message.starts_with("cannot ") {
-                        return failure;
-                    }
-                    // The reason is of one of many: say of which.
-                    Failure::cannot(failure.kind, "destroy", name, failure.message)
-                })?;
+        self.destroy_all(name, steps, how.force, how.deferred)
+    }
+
+    /// Does the steps of what is called `name`. What can be known to fail is looked at before the first of them, and
+    /// everything is unmounted before it: one that is in use keeps all.
+    pub(super) fn destroy_all(
+        &self,
+        name: &str,
+        steps: &[Step],
+        force: bool,
+        deferred: bool,
+    ) -> Result<(), Failure> {
+        self.check_steps(steps, deferred)?;
+        let unmounted = self.unmount_steps(steps, force)?;
+        let outcome = self.do_steps(name, steps, deferred);
+        for mount in &unmounted {
+            if self.is_gone(&mount.dataset) {
+                // An empty directory that was made for the mount goes with it.
+                let _gone = std::fs::remove_dir(&mount.path);
+            }
+        }
+        if outcome.is_err() {
+            self.mount_again(&unmounted);
+        }
+        outcome
+    }
+
+    /// Does one step after the other. Where one fails, what is left is told.
+    fn do_steps(&self, name: &str, steps: &[Step], deferred: bool) -> Result<(), Failure> {
+        for (at, step) in steps.iter().enumerate() {
+            let Err(failure) = self.step(step, deferred) else {
+                continue;
+            };
+            let failure = match failure.message.starts_with("cannot ") {
+                true => failure,
+                // The reason is of one of many: say of which.
+                false => Failure::cannot(failure.kind, "destroy", name, failure.message),
+            };
+            let left = names(steps.get(at..).unwrap_or_default());
+            let left = left.into_iter().filter(|name| !self.is_gone(name));
+            return Err(not_destroyed(failure, &left.collect::<Vec<_>>(), at > 0));
         }
         Ok(())
+    }
+
+    fn is_gone(&self, name: &str) -> bool {
+        matches!(self.dsl.dataset(name), Err(DslError::NotFound { .. }))
+    }
+
+    /// Refuses what is in use: holds, streams that are being sent or received, volumes that somebody has open.
+    fn check_steps(&self, steps: &[Step], deferred: bool) -> Result<(), Failure> {
+        for step in steps {
+            match step {
+                // These go with their last user.
+                Step::Snapshots(_) if deferred => {}
+                Step::Snapshots(names) => {
+                    for snapshot in names {
+                        self.check_snapshot(snapshot)?;
+                    }
+                }
+                Step::Head(name) => self.check_head(name)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a snapshot that has holds, or that somebody reads.
+    fn check_snapshot(&self, snapshot: &str) -> Result<(), Failure> {
+        let found = self.dsl.dataset(snapshot).map_err(unreadable)?;
+        let why = if !found.holds().map_err(unreadable)?.is_empty() {
+            format!("it's being held. Run 'zfs holds -r {snapshot}' to see holders.")
+        } else if found.is_held_long() {
+            BUSY.to_owned()
+        } else {
+            return Ok(());
+        };
+        let text = format!("cannot destroy snapshot {snapshot}: {why}");
+        Err(Failure::new(FailureKind::Busy, text))
+    }
+
+    /// Refuses a head that somebody uses other than by its mount, or receives into.
+    fn check_head(&self, name: &str) -> Result<(), Failure> {
+        let head = self.head("open", name)?;
+        let hidden = head.directory().child(RECEIVED).map_err(unreadable)?;
+        let hidden = hidden.map(|hidden| hidden.head()).transpose();
+        let received = hidden.map_err(unreadable)?.flatten();
+        let is_received =
+            received.is_some_and(|received| received.is_in_use() || received.is_held_long());
+        if is_received || head.is_held_long() || self.volumes.is_open(&head) {
+            return Err(Failure::cannot(FailureKind::Busy, "destroy", name, BUSY));
+        }
+        Ok(())
+    }
+
+    /// Unmounts all that goes. If one refuses, those that went are mounted again and nothing has changed.
+    fn unmount_steps(&self, steps: &[Step], force: bool) -> Result<Vec<Mounted>, Failure> {
+        let going: HashSet<&str> = names(steps).into_iter().collect();
+        let mounts = self.mounted_if(|dataset| going.contains(dataset));
+        self.unmount_these(mounts, self.force(force))
     }
 
     /// Children and clones may be closed to who may destroy what they hang on.
@@ -285,7 +370,8 @@ impl Service {
         Ok(())
     }
 
-    pub(super) fn step(&self, step: &Step, force: bool, deferred: bool) -> Result<(), Failure> {
+    /// Destroys what is not mounted.
+    fn step(&self, step: &Step, deferred: bool) -> Result<(), Failure> {
         match step {
             Step::Snapshots(names) => {
                 // One that waited for its last clone has gone with it.
@@ -312,21 +398,10 @@ impl Service {
                 Ok(())
             }
             Step::Head(dataset) => {
-                let unmounted = self.unmount_below(dataset, self.force(force))?;
-                match self.destroy_head(dataset) {
-                    Ok(()) => {
-                        self.kinds.forget_all();
-                        for mount in unmounted {
-                            // An empty directory that was made for the mount goes with it.
-                            let _gone = std::fs::remove_dir(&mount.path);
-                        }
-                        Ok(())
-                    }
-                    Err(error) => {
-                        self.mount_again(&unmounted);
-                        Err(refused("destroy", dataset, &error))
-                    }
-                }
+                let destroyed = self.destroy_head(dataset);
+                destroyed.map_err(|error| refused("destroy", dataset, &error))?;
+                self.kinds.forget_all();
+                Ok(())
             }
         }
     }
@@ -388,4 +463,19 @@ fn listing(name: &str, reason: &str, flag: &str, names: &[&str]) -> Failure {
     names
         .iter()
         .fold(failure, |failure, name| failure.because(*name))
+}
+
+/// With what is left of a plan that was begun.
+fn not_destroyed(failure: Failure, left: &[&str], is_begun: bool) -> Failure {
+    /// More of them are not named.
+    const NAMED: usize = 16;
+    if !is_begun || left.is_empty() {
+        return failure;
+    }
+    let named = left.get(..NAMED).unwrap_or(left).join(", ");
+    let more = match left.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    failure.because(format!("not destroyed: {named}{more}; what came before is"))
 }

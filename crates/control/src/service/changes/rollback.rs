@@ -64,9 +64,7 @@ impl PoolChange for Rollback {
             return Err(clones.into_iter().fold(failure, Failure::advise));
         }
         service.may_destroy(&steps)?;
-        for step in &steps {
-            service.step(step, self.force, false)?;
-        }
+        service.destroy_all(dataset, &steps, self.force, false)?;
         for bookmark in &later.bookmarks {
             let task = DestroyBookmark {
                 name: bookmark.clone(),
