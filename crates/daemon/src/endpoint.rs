@@ -1,10 +1,11 @@
-//! The metrics endpoint: `GET /metrics` in the text format of Prometheus, over HTTP/1.
+//! The metrics endpoint: `GET /metrics` in the text format of Prometheus, over HTTP/1; with `?buckets=all`, every
+//! distribution bucket by bucket.
 //!
 //! One thread answers one request after the other, each on a connection of its own that is closed
 //! after the answer; a peer that dawdles is dropped. Without an address in its name a port is bound
 //! to the loopback interface only.
 
-use crate::prometheus::Readings;
+use crate::prometheus::{Buckets, Readings};
 use admin::{
     Caller, DatasetQuery, Failure, FailureKind, Handler, Request, Response, Said, Selection, Types,
     VdevState,
@@ -161,11 +162,15 @@ fn answer(peer: &mut impl Peer, handler: &dyn Handler) -> io::Result<()> {
     let head = request_head(peer)?;
     let mut words = head.split(|byte| *byte == b' ');
     let (method, path) = (words.next(), words.next());
+    let mut parts = path.unwrap_or_default().splitn(2, |byte| *byte == b'?');
+    let (path, query) = (parts.next(), parts.next().unwrap_or_default());
     let (status, body) = match (method, path) {
-        (Some(b"GET" | b"HEAD"), Some(b"/metrics" | b"/")) => match readings(handler) {
-            Ok(body) => ("200 OK", body),
-            Err(error) => ("503 Service Unavailable", format!("{error}\n")),
-        },
+        (Some(b"GET" | b"HEAD"), Some(b"/metrics" | b"/")) => {
+            match readings(handler, buckets(query)) {
+                Ok(body) => ("200 OK", body),
+                Err(error) => ("503 Service Unavailable", format!("{error}\n")),
+            }
+        }
         (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "only /metrics is here\n".to_owned()),
         _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
     };
@@ -179,6 +184,15 @@ fn answer(peer: &mut impl Peer, handler: &dyn Handler) -> io::Result<()> {
     }
     peer.limit(PATIENCE)?;
     peer.write_all(answer.as_bytes())
+}
+
+/// What is asked for behind the path; what is not known there is passed over.
+fn buckets(query: &[u8]) -> Buckets {
+    let mut pairs = query.split(|byte| *byte == b'&');
+    match pairs.any(|pair| pair == b"buckets=all") {
+        true => Buckets::All,
+        false => Buckets::Usual,
+    }
 }
 
 /// Everything up to the empty line.
@@ -200,7 +214,7 @@ fn request_head(peer: &mut impl Peer) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn readings(handler: &dyn Handler) -> io::Result<String> {
+fn readings(handler: &dyn Handler, buckets: Buckets) -> io::Result<String> {
     let caller = Caller {
         uid: sys::user_id(),
         gid: sys::group_id(),
@@ -233,7 +247,7 @@ fn readings(handler: &dyn Handler) -> io::Result<String> {
     {
         let _known = ask(&datasets(), &mut found);
     }
-    Ok(crate::prometheus(&found))
+    Ok(crate::prometheus(&found, buckets))
 }
 
 fn datasets() -> Request {

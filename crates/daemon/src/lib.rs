@@ -36,5 +36,5 @@ mod tests;
 pub use endpoint::Endpoint;
 pub use fuse::remove_dead_mounts_of;
 pub use mounts::DaemonMounts;
-pub use prometheus::{Readings, prometheus};
+pub use prometheus::{Buckets, Readings, prometheus};
 pub use start::{CHILD_ARGUMENT, child, serve, start};

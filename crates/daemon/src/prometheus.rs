@@ -5,7 +5,7 @@ mod help;
 
 pub(crate) use health::properties as dataset_properties;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use admin::{
@@ -19,6 +19,31 @@ mod tests;
 
 /// Buckets that are shown: from half a microsecond to two minutes, from 512 bytes to all that counts.
 const SHOWN_BUCKETS: std::ops::RangeInclusive<usize> = 9..=37;
+
+/// Which distributions are told bucket by bucket. A pool has hundreds of them (five for each class of I/O of each
+/// device, two for each class of locks), and each is some thirty series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Buckets {
+    /// Those of requests of the kernel, of devices by class of I/O (how long programs waited), and what there is once in
+    /// a pool. Of the others sum and count are told; of classes of locks that nobody had to wait for, nothing.
+    #[default]
+    Usual,
+    /// All of them.
+    All,
+}
+
+impl Buckets {
+    fn are_told(self, name: &str) -> bool {
+        match (self, Family::of(name)) {
+            (Self::All, _) => true,
+            (Self::Usual, Family::Lock { .. } | Family::Queue { .. }) => false,
+            (Self::Usual, Family::Device { class, what, .. }) => {
+                class.is_none() || what == "total_ns"
+            }
+            (Self::Usual, Family::Fuse { .. } | Family::Other) => true,
+        }
+    }
+}
 
 /// Samples of one name.
 #[derive(Default)]
@@ -69,25 +94,47 @@ pub struct Readings {
 /// The readings in the text format of Prometheus (version 0.0.4): times in seconds, every sample with
 /// its pool.
 #[must_use]
-pub fn prometheus(readings: &Readings) -> String {
+pub fn prometheus(readings: &Readings, buckets: Buckets) -> String {
     let mut families = Families::default();
     let devices = health::devices(readings.status.as_ref());
     for report in &readings.metrics {
-        for metric in &report.metrics {
-            instrument(&mut families, report, metric, &devices);
+        let waited = waited_for(report);
+        let is_told = |metric: &&Metric| match Family::of(&metric.name) {
+            Family::Lock { class, .. } => buckets == Buckets::All || waited.contains(class),
+            Family::Queue { .. } | Family::Device { .. } | Family::Fuse { .. } | Family::Other => {
+                true
+            }
+        };
+        for metric in report.metrics.iter().filter(is_told) {
+            instrument(&mut families, &report.pool, metric, &devices, buckets);
         }
     }
     health::add(&mut families, readings);
     families.text()
 }
 
+/// The classes of locks that somebody had to wait for: a few of hundreds. Once waited for, one stays.
+fn waited_for(report: &MetricsReport) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for metric in &report.metrics {
+        if let Family::Lock { class, what } = Family::of(&metric.name)
+            && what == "contended"
+            && matches!(metric.reading, Reading::Count(1..))
+        {
+            found.insert(class);
+        }
+    }
+    found
+}
+
 fn instrument(
     families: &mut Families,
-    report: &MetricsReport,
+    pool: &str,
     metric: &Metric,
     devices: &BTreeMap<String, String>,
+    buckets: Buckets,
 ) {
-    let (base, labels) = prometheus_name(&report.pool, &metric.name, devices);
+    let (base, labels) = prometheus_name(pool, &metric.name, devices);
     let help = || help::instrument(&metric.name);
     let (base, seconds) = match base.strip_suffix("_ns") {
         Some(name) => (format!("{name}_seconds"), true),
@@ -106,9 +153,14 @@ fn instrument(
             let lines = families.of(&name, "gauge", || help() + " The highest so far.");
             let _ = writeln!(lines, "{name}{{{labels}}} {}", scaled(*highest, seconds));
         }
-        Reading::Distribution(found) => {
+        Reading::Distribution(found) if buckets.are_told(&metric.name) => {
             let lines = families.of(&base, "histogram", help);
-            prometheus_histogram(&base, &labels, found, seconds, lines);
+            prometheus_buckets(&base, &labels, found, seconds, lines);
+            prometheus_sum(&base, &labels, found, seconds, lines);
+        }
+        Reading::Distribution(found) => {
+            let lines = families.of(&base, "summary", help);
+            prometheus_sum(&base, &labels, found, seconds, lines);
         }
     }
 }
@@ -167,27 +219,31 @@ fn prometheus_name(pool: &str, name: &str, devices: &BTreeMap<String, String>) -
     (format!("millpond_{base}"), labels)
 }
 
-fn prometheus_histogram(
+fn prometheus_buckets(
     name: &str,
     labels: &str,
     found: &Distribution,
     seconds: bool,
     out: &mut String,
 ) {
-    let scaled = |value: u64| scaled(value, seconds);
     // The same buckets each time, whether anything is in them or not: rates are taken of each.
     let found_buckets = found.whole().buckets;
     let mut seen = 0u64;
     for (bucket, count) in found_buckets.iter().enumerate() {
         seen += count;
         if SHOWN_BUCKETS.contains(&bucket) {
-            let end = scaled(bucket_end(bucket));
+            let end = scaled(bucket_end(bucket), seconds);
             let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {seen}");
         }
     }
     let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {seen}");
-    let _ = writeln!(out, "{name}_sum{{{labels}}} {}", scaled(found.sum));
-    let _ = writeln!(out, "{name}_count{{{labels}}} {seen}");
+}
+
+fn prometheus_sum(name: &str, labels: &str, found: &Distribution, seconds: bool, out: &mut String) {
+    let count: u64 = found.buckets.iter().map(|(_, count)| count).sum();
+    let sum = scaled(found.sum, seconds);
+    let _ = writeln!(out, "{name}_sum{{{labels}}} {sum}");
+    let _ = writeln!(out, "{name}_count{{{labels}}} {count}");
 }
 
 fn escape(text: &str) -> String {

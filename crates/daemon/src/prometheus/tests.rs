@@ -11,6 +11,7 @@ fn report() -> MetricsReport {
         ("bytes.log", Reading::Count(4096)),
         ("fuse.lookup.latency_ns", Reading::Distribution(times)),
         ("lock.vdev.queue.acquisitions", Reading::Count(7)),
+        ("lock.vdev.queue.contended", Reading::Count(1)),
         (
             "queue.prefetch.depth",
             Reading::Level { now: 1, highest: 5 },
@@ -22,12 +23,17 @@ fn report() -> MetricsReport {
     MetricsReport::new("ta\"nk", 2_000_000_000, readings)
 }
 
+fn told(report: MetricsReport, buckets: Buckets) -> String {
+    let readings = Readings {
+        metrics: vec![report],
+        ..Readings::default()
+    };
+    prometheus(&readings, buckets)
+}
+
 #[test]
 fn the_text_format_has_types_labels_and_seconds() {
-    let text = prometheus(&Readings {
-        metrics: vec![report()],
-        ..Readings::default()
-    });
+    let text = told(report(), Buckets::Usual);
     let pool = r#"pool="ta\"nk""#;
     for line in [
         "# HELP millpond_bytes_log_total Bytes that pass each level: log.".to_owned(),
@@ -75,16 +81,14 @@ fn health_and_datasets_have_names() {
         created_txg: 1,
         properties: vec![number("used", 4096), number("quota", 0)],
     };
-    let text = prometheus(&Readings {
-        metrics: vec![MetricsReport::new(
-            "tank",
-            1,
-            [("vdev.00000000000000ff.slow", Reading::Count(1))],
-        )],
+    let slow = [("vdev.00000000000000ff.slow", Reading::Count(1))];
+    let readings = Readings {
+        metrics: vec![MetricsReport::new("tank", 1, slow)],
         status: Some(status),
         io: None,
         datasets: vec![row],
-    });
+    };
+    let text = prometheus(&readings, Buckets::Usual);
     for line in [
         r#"millpond_pool_state{pool="tank",state="DEGRADED"} 1"#,
         r#"millpond_pool_state{pool="tank",state="ONLINE"} 0"#,
@@ -101,10 +105,7 @@ fn health_and_datasets_have_names() {
 fn a_histogram_has_the_same_buckets_whatever_is_in_them() {
     let buckets = |distribution: Distribution| {
         let readings = [("txg.sync_ns", Reading::Distribution(distribution))];
-        let text = prometheus(&Readings {
-            metrics: vec![MetricsReport::new("tank", 1, readings)],
-            ..Readings::default()
-        });
+        let text = told(MetricsReport::new("tank", 1, readings), Buckets::Usual);
         let ends = text.lines().filter_map(|line| line.split("le=").nth(1));
         let ends = ends.filter_map(|end| end.split('}').next());
         ends.map(str::to_owned).collect::<Vec<_>>()
@@ -117,4 +118,60 @@ fn a_histogram_has_the_same_buckets_whatever_is_in_them() {
     });
     assert_eq!(empty, some);
     assert!(empty.len() > 20, "{empty:?}");
+}
+
+/// Of those that are many, sum and count are told, unless all buckets are asked for.
+#[test]
+fn buckets_of_locks_and_queues_are_told_to_who_asks() {
+    let times = || {
+        Reading::Distribution(Distribution {
+            buckets: vec![(10, 3), (11, 1)],
+            sum: 4_000_000_000,
+            max: 1500,
+        })
+    };
+    let names = [
+        "lock.vdev.queue.wait_ns",
+        "queue.prefetch.wait_ns",
+        "vdev.00ff.sync_read.queue_wait_ns",
+        "vdev.00ff.sync_read.single_bytes",
+        "vdev.00ff.sync_read.total_ns",
+        "vdev.00ff.flush_ns",
+        "fuse.lookup.latency_ns",
+        "txg.sync_ns",
+    ];
+    let counts = [
+        ("lock.vdev.queue.contended", Reading::Count(2)),
+        ("lock.idle.contended", Reading::Count(0)),
+        ("lock.idle.acquisitions", Reading::Count(9)),
+    ];
+    let distributions = names.map(|name| (name, times()));
+    let all = || counts.clone().into_iter().chain(distributions.clone());
+    let report = || MetricsReport::new("tank", 1, all());
+    let with_buckets = |text: &str| {
+        let lines = text.lines().filter(|line| line.contains("le=\"+Inf\""));
+        let names = lines.filter_map(|line| line.split_once("_bucket"));
+        names
+            .map(|(name, _)| name.to_owned())
+            .collect::<Vec<String>>()
+    };
+    let usual = told(report(), Buckets::Usual);
+    let expected = [
+        "millpond_fuse_latency_seconds",
+        "millpond_txg_sync_seconds",
+        "millpond_vdev_class_total_seconds",
+        "millpond_vdev_flush_seconds",
+    ];
+    assert_eq!(with_buckets(&usual), expected);
+    for line in [
+        "# TYPE millpond_lock_wait_seconds summary",
+        "millpond_lock_wait_seconds_sum{pool=\"tank\",class=\"vdev.queue\"} 4",
+        "millpond_lock_wait_seconds_count{pool=\"tank\",class=\"vdev.queue\"} 4",
+    ] {
+        assert!(usual.lines().any(|found| found == line), "{line}\n{usual}");
+    }
+    assert!(!usual.contains("idle"), "{usual}");
+    let all = told(report(), Buckets::All);
+    assert_eq!(with_buckets(&all).len(), names.len(), "{all}");
+    assert!(all.contains("class=\"idle\""), "{all}");
 }

@@ -20,7 +20,10 @@ pub(super) const COMMAND: Command = Command {
             "text[,...]",
             "only metrics whose name contains one of these",
         ),
-        switch("l", "locks and queues, too"),
+        switch(
+            "l",
+            "locks and queues, too; with --prometheus, their buckets",
+        ),
         switch("a", "also what never changed"),
         switch("y", "omit the figures since the import"),
         switch("j", "JSON").or("json"),
@@ -98,10 +101,15 @@ fn show(call: &Invocation, found: &[Readings]) -> Outcome {
         return print(&crate::render::metrics_json(&reports()));
     }
     if call.has("prometheus") {
-        return print(&daemon::prometheus(&daemon::Readings {
+        let buckets = match call.has("l") {
+            true => daemon::Buckets::All,
+            false => daemon::Buckets::Usual,
+        };
+        let readings = daemon::Readings {
             metrics: reports(),
             ..daemon::Readings::default()
-        }));
+        };
+        return print(&daemon::prometheus(&readings, buckets));
     }
     let options = MetricsTable {
         all: call.has("a"),

@@ -12,14 +12,15 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What the endpoint answers, once it listens and the pool is up.
-fn scraped(socket: &Path, mount: &Path, wanted: &str) -> String {
+fn scraped(socket: &Path, mount: &Path, query: &str, wanted: &str) -> String {
+    let request = format!("GET /metrics{query} HTTP/1.1\r\n\r\n");
     let begin = Instant::now();
     loop {
         // Once it is mounted, there is something to measure.
         let _listed = std::fs::read_dir(mount).map(Iterator::count);
         let mut text = String::new();
         if let Ok(mut stream) = UnixStream::connect(socket) {
-            let sent = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+            let sent = stream.write_all(request.as_bytes());
             let read = sent.and_then(|()| stream.read_to_string(&mut text));
             if read.is_ok() && text.contains(wanted) {
                 return text;
@@ -39,6 +40,15 @@ fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !is_name(letter));
     let words = words.filter(|word| word.starts_with("millpond_"));
     words.map(str::to_owned).collect()
+}
+
+/// A scrape of a small pool stays small: of locks and queues at most sums and counts, unless buckets are asked for.
+fn assert_bounded(usual: &str, all: &str) {
+    assert!(usual.len() < 320 << 10, "{} bytes", usual.len());
+    assert!(!usual.contains("millpond_lock_wait_seconds_bucket"));
+    let (_, all) = all.split_once("\r\n\r\n").expect("a body");
+    assert_eq!(exposition::check(all), Ok(()), "{all}");
+    assert!(all.len() > 2 * usual.len());
 }
 
 #[test]
@@ -70,7 +80,13 @@ fn a_pool_tells_its_health_and_its_datasets() {
         "tank",
     ]);
     let mount = session.mount("tank");
-    let text = scraped(&socket, &mount, "millpond_fuse_latency_seconds_bucket");
+    let text = scraped(&socket, &mount, "", "millpond_fuse_latency_seconds_bucket");
+    let all = scraped(
+        &socket,
+        &mount,
+        "?buckets=all",
+        "millpond_lock_wait_seconds_bucket",
+    );
     let stopped = Command::new("kill").arg(server.id().to_string()).status();
     assert!(stopped.expect("kill runs").success());
     assert!(server.wait().expect("it ends").success());
@@ -92,6 +108,7 @@ fn a_pool_tells_its_health_and_its_datasets() {
     let length = format!("Content-Length: {}", body.len());
     assert!(head.lines().any(|line| line == length), "{head}");
     assert_eq!(exposition::check(body), Ok(()), "{body}");
+    assert_bounded(body, &all);
     let offered = names(&text);
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
     for file in ["prometheus/millpond.rules.yml", "grafana/millpond.json"] {

@@ -181,6 +181,8 @@ fn belongs(family: &Family, sample: &Sample) -> Result<(), String> {
         ("histogram", Some("_bucket")) => has_end,
         ("histogram", Some("_sum" | "_count")) => !has_end,
         ("histogram", _) => false,
+        // Ours have no quantiles.
+        ("summary", end) => matches!(end, Some("_sum" | "_count")) && !has_end,
         (_, Some("")) => !has_end && !sample.labels.contains_key("quantile"),
         _ => false,
     };
@@ -201,13 +203,31 @@ struct Histogram {
     count: Option<f64>,
 }
 
+/// A summary: each series has a sum and a count.
+fn summed(family: &Family) -> Result<(), String> {
+    let mut ends: BTreeMap<&Labels, Vec<&str>> = BTreeMap::new();
+    for sample in &family.samples {
+        let end = sample.name.rsplit('_').next().unwrap_or_default();
+        ends.entry(&sample.labels).or_default().push(end);
+        if !(sample.value.is_finite() && sample.value >= 0.0) {
+            return Err("a sum or count that is none".to_owned());
+        }
+    }
+    match ends.values().all(|ends| ends == &["sum", "count"]) {
+        true => Ok(()),
+        false => Err("no sum, or no count".to_owned()),
+    }
+}
+
 fn whole(family: &Family) -> Result<(), String> {
     let at = |reason: &str| format!("{reason}: {}", family.name);
     if family.samples.is_empty() {
         return Err(at("no sample"));
     }
-    if family.kind != "histogram" {
-        return Ok(());
+    match family.kind.as_str() {
+        "histogram" => {}
+        "summary" => return summed(family).map_err(|reason| at(&reason)),
+        _ => return Ok(()),
     }
     let mut histograms: BTreeMap<Labels, Histogram> = BTreeMap::new();
     for sample in &family.samples {
@@ -257,6 +277,7 @@ fn what_is_not_the_format_is_refused() {
                         a_seconds_bucket{p=\"x\\\"\\\\\\n, }\",le=\"0.5\"} 1\n\
                         a_seconds_bucket{p=\"x\\\"\\\\\\n, }\",le=\"+Inf\"} 2\n\
                         a_seconds_sum{p=\"x\\\"\\\\\\n, }\"} 1.25\na_seconds_count{p=\"x\\\"\\\\\\n, }\"} 2\n\
+                        # HELP z_bytes Some.\n# TYPE z_bytes summary\nz_bytes_sum 1.5\nz_bytes_count 4\n\
                         # HELP x_total All.\n# TYPE x_total counter\nx_total 1\nx_total{c=\"d\"} 2\n";
     assert_eq!(check(GOOD), Ok(()));
     for (from, to) in [
@@ -282,6 +303,9 @@ fn what_is_not_the_format_is_refused() {
         ("a_seconds_sum", "a_seconds_max"),
         ("a_seconds_count{p=\"x\\\"\\\\\\n, }\"} 2\n", ""),
         ("\\\\ long", "\\ long"),
+        ("z_bytes_count 4\n", ""),
+        ("z_bytes_sum 1.5", "z_bytes_sum -1"),
+        ("z_bytes_sum 1.5", "z_bytes 1.5"),
     ] {
         let bad = GOOD.replacen(from, to, if from == "x_total" { 9 } else { 1 });
         assert_ne!(bad, GOOD, "{from}");
