@@ -371,6 +371,8 @@ pub enum Response {
     EventsCleared(u64),
     /// A line for the standard output.
     Line(String),
+    /// Lines that nobody asked for: for the standard error, and nothing has failed.
+    Notice(String),
     /// A part that failed; more may follow.
     Warning(Failure),
     /// The end: all is done.
@@ -386,6 +388,8 @@ pub enum Said {
     Answer(Response),
     /// A line for the standard output.
     Line(String),
+    /// Lines that nobody asked for: for the standard error, and nothing has failed.
+    Notice(String),
     /// A part that failed; more may follow.
     Warning(Failure),
     /// The end: all is done.
@@ -400,6 +404,7 @@ impl Response {
     pub fn said(self) -> Said {
         match self {
             Self::Line(line) => Said::Line(line),
+            Self::Notice(text) => Said::Notice(text),
             Self::Warning(failure) => Said::Warning(failure),
             Self::Done => Said::Done,
             Self::Failed(failure) => Said::Failed(failure),

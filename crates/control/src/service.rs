@@ -163,8 +163,11 @@ impl Service {
     /// What remains to be done once the pool is served: first properties, history, mounts.
     pub fn begin(&self, sink: Sink<'_>) -> io::Result<()> {
         let mut reporter = Reporter::new(sink);
-        for note in &self.begin.notes {
-            reporter.line(note.clone());
+        for line in &self.begin.lines {
+            reporter.line(line.clone());
+        }
+        if let Some(notice) = &self.begin.notice {
+            reporter.notice(notice.clone());
         }
         let _one_at_a_time = self.changes.lock();
         if !self.readonly {

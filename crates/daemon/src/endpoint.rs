@@ -229,7 +229,11 @@ fn readings(handler: &dyn Handler, buckets: Buckets) -> io::Result<String> {
                 Said::Answer(Response::IoStatistics(report)) => found.io = Some(*report),
                 Said::Answer(Response::Datasets(page)) => found.datasets.extend(page),
                 Said::Failed(failure) => return Err(io::Error::other(failure.to_string())),
-                Said::Answer(_) | Said::Line(_) | Said::Warning(_) | Said::Done => {}
+                Said::Answer(_)
+                | Said::Line(_)
+                | Said::Notice(_)
+                | Said::Warning(_)
+                | Said::Done => {}
             }
             Ok(())
         };

@@ -54,6 +54,7 @@ fn show(part: Response, complete: &mut bool) -> Result<(), Failure> {
             complain(&failure);
             *complete = false;
         }
+        Said::Notice(text) => complain(&text),
         Said::Answer(_) | Said::Done | Said::Failed(_) => {}
     }
     Ok(())
@@ -335,7 +336,7 @@ pub(crate) fn datasets(
                 complain(&failure);
                 complete = false;
             }
-            Said::Answer(_) | Said::Line(_) | Said::Done | Said::Failed(_) => {}
+            Said::Answer(_) | Said::Line(_) | Said::Notice(_) | Said::Done | Said::Failed(_) => {}
         }
         Ok(())
     })?;

@@ -52,8 +52,10 @@ pub(super) struct Begin {
     pub(super) properties: Assignments,
     /// The command line for the history.
     pub(super) command: String,
-    /// Lines for the one who asked.
-    pub(super) notes: Vec<String>,
+    /// Lines of the answer.
+    pub(super) lines: Vec<String>,
+    /// What nobody asked for, and is to be known.
+    pub(super) notice: Option<String>,
     /// Of a pool that is new: the files that were made for it.
     pub(super) made: Option<Vec<PathBuf>>,
 }
@@ -432,10 +434,9 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
         options.read_only = true;
     }
     let pool = Pool::import(&options).map_err(|error| import_refused(request, &error))?;
-    let mut notes = rewind_notes(&pool, request.dry_run);
-    notes.extend(stranger_note(request));
+    let lines = rewind_lines(&pool, request.dry_run);
     if request.dry_run {
-        let text = notes.join("\n");
+        let text = lines.join("\n");
         let text = if text.is_empty() {
             "The pool can be imported as it is."
         } else {
@@ -454,14 +455,15 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
             mount_words: request.mount_options.clone(),
             properties: request.properties.clone(),
             command: request.command.clone(),
-            notes,
+            lines,
+            notice: stranger_notice(request),
             made: None,
         },
     })
 }
 
 /// What the file systems of a stranger's pool are mounted without, for root: others' mounts are never otherwise.
-fn stranger_note(request: &ImportRequest) -> Option<String> {
+fn stranger_notice(request: &ImportRequest) -> Option<String> {
     let stranger = request.of_stranger.as_ref()?;
     let words = &request.mount_options;
     let asked = |word: &str| words.iter().any(|given| given.contains(word));
@@ -475,18 +477,18 @@ fn stranger_note(request: &ImportRequest) -> Option<String> {
     ))
 }
 
-fn rewind_notes(pool: &Pool, dry_run: bool) -> Vec<String> {
+fn rewind_lines(pool: &Pool, dry_run: bool) -> Vec<String> {
     let Some(rewound) = pool.rewound() else {
         return Vec::new();
     };
     let (name, date) = (pool.name(), moment(rewound.timestamp));
-    let mut notes = vec![if dry_run {
+    let mut lines = vec![if dry_run {
         format!("Would be able to return {name} to its state as of {date}.")
     } else {
         format!("Pool {name} returned to its state as of {date}.")
     }];
     let (count, unit) = match rewound.seconds_lost {
-        0 => return notes,
+        0 => return lines,
         seconds if seconds > 120 => (seconds / 60, "minutes"),
         seconds => (seconds, "seconds"),
     };
@@ -495,10 +497,10 @@ fn rewind_notes(pool: &Pool, dry_run: bool) -> Vec<String> {
     } else {
         "Discarded"
     };
-    notes.push(format!(
+    lines.push(format!(
         "{verb} approximately {count} {unit} of transactions."
     ));
-    notes
+    lines
 }
 
 fn with_features(failure: Failure, features: &[MissingFeature], readable: bool) -> Failure {

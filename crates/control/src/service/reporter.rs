@@ -67,6 +67,11 @@ impl<'a> Reporter<'a> {
         self.say(Response::Line(text.into()));
     }
 
+    /// What nobody asked for and who asked should know: it goes to the standard error.
+    pub(crate) fn notice(&mut self, text: impl Into<String>) {
+        self.say(Response::Notice(text.into()));
+    }
+
     /// A part that failed.
     pub(crate) fn warn(&mut self, failure: Failure) {
         self.say(Response::Warning(failure));

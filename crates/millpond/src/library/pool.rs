@@ -249,7 +249,7 @@ fn heard(
     let mut failed = None;
     let heard = ask(&mut |part| {
         let outcome = match part.said() {
-            Said::Done | Said::Line(_) => Ok(()),
+            Said::Done | Said::Line(_) | Said::Notice(_) => Ok(()),
             Said::Failed(failure) | Said::Warning(failure) => Err(failure.into()),
             Said::Answer(part) => visit(part),
         };

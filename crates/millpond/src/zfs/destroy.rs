@@ -116,6 +116,7 @@ fn destroying(
                 complain(&failure);
                 complete = false;
             }
+            Said::Notice(text) => complain(&text),
             Said::Answer(_) | Said::Done | Said::Failed(_) => {}
         }
         Ok(())

@@ -126,8 +126,13 @@ fn an_image_that_was_cut_off_suspends_and_can_be_given_up() {
     let error = write_durably(&root.join("after"), b"after").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(5), "{error}");
     assert_suspended(&session, "cut", BY_DEVICES);
-    let said = session.ok(&["zpool", "export", "-f", "cut"]);
+    let forced = session.run(&["zpool", "export", "-f", "cut"]);
+    let said = String::from_utf8_lossy(&forced.stderr);
     assert!(said.contains("are lost"), "{said}");
+    assert!(
+        forced.status.success() && forced.stdout.is_empty(),
+        "{forced:?}"
+    );
     let list = session.ok(&["zpool", "list", "-H", "-o", "name"]);
     assert!(!list.contains("cut"), "{list}");
 }
@@ -170,7 +175,7 @@ fn a_pool_whose_image_is_gone_is_given_up_by_force_at_once() {
     };
     let forced = leave(&mut session, &["zpool", "export", "-f", "gone"]);
     assert!(forced.status.success(), "{forced:?}");
-    let said = String::from_utf8_lossy(&forced.stdout).into_owned();
+    let said = String::from_utf8_lossy(&forced.stderr).into_owned();
     assert!(
         said.contains("are lost") && said.contains("not marked as exported"),
         "{said}"

@@ -79,7 +79,7 @@ impl Service {
     fn abandon(&self, reporter: &mut Reporter<'_>) {
         let name = self.pool.name();
         if let Some(txg) = self.pool.abandon() {
-            reporter.line(format!(
+            reporter.notice(format!(
                 "pool '{name}' was suspended: changes after txg {txg} are lost, but for what was \
                  synchronized to files, and it is not marked as exported"
             ));
