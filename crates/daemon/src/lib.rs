@@ -34,7 +34,7 @@ mod supervisor;
 mod tests;
 
 pub use endpoint::Endpoint;
-pub use fuse::remove_dead_mounts_of;
+pub use fuse::{MOUNT_KIND, remove_dead_mounts_of};
 pub use mounts::DaemonMounts;
 pub use prometheus::{Buckets, Readings, prometheus};
 pub use start::{CHILD_ARGUMENT, child, serve, start};

@@ -49,7 +49,7 @@ pub fn remove_dead_mounts_of(pool: &str) -> std::io::Result<Vec<PathBuf>> {
 fn mounts_of(pool: &str) -> std::io::Result<Vec<PathBuf>> {
     let is_ours = |entry: &MountedEntry| {
         let below = entry.source.strip_prefix(pool.as_bytes());
-        entry.kind == crate::mount::KIND && below.is_some_and(is_end_of_pool)
+        entry.kind == crate::mount::MOUNT_KIND && below.is_some_and(is_end_of_pool)
     };
     let entries = sys::mounted_entries()?.into_iter();
     Ok(entries.filter(is_ours).map(|entry| entry.path).collect())

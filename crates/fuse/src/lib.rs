@@ -24,7 +24,9 @@ pub mod wire;
 
 pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
 pub use dead_mounts::{remove_dead_mounts, remove_dead_mounts_of};
-pub use mount::{Mount, MountFailure, MountOptions, MountState, NotWrittenBack, while_busy};
+pub use mount::{
+    MOUNT_KIND, Mount, MountFailure, MountOptions, MountState, NotWrittenBack, while_busy,
+};
 pub use mount_multiplexer::{MountMultiplexer, TreeTag};
 pub use session::{Session, SessionError, SessionOptions, session_is_own};
 pub use tree::{

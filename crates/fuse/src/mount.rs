@@ -18,8 +18,8 @@ use sys::{FuseMountOptions, MountDirectory, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
 const SUBTYPE: &str = "zfs";
-/// The mount's whole type in the mount table.
-pub(crate) const KIND: &[u8] = b"fuse.zfs";
+/// The whole type of a mount in the mount table.
+pub const MOUNT_KIND: &[u8] = b"fuse.zfs";
 /// How long the end of a session may take: the last data are written out.
 const END_WAIT: Duration = Duration::from_secs(60);
 /// How long the end of a session is waited for whose mount is not there any more.

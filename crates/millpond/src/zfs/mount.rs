@@ -132,13 +132,12 @@ fn unmount(call: &Invocation) -> Outcome {
         (true, None) => everywhere(&|| make(None), &call.line),
         (false, None) => Err(usage("missing filesystem argument")),
         (false, Some(name)) if name.starts_with('/') => {
-            let dataset = at_path(name).map_err(|_| {
-                Failure::cannot(
-                    FailureKind::Missing,
-                    "unmount",
-                    name,
-                    "not a ZFS filesystem",
-                )
+            let dataset = at_path(name).map_err(|failure| {
+                if failure.kind != FailureKind::Missing {
+                    return failure;
+                }
+                let reason = "not a ZFS filesystem";
+                Failure::cannot(FailureKind::Missing, "unmount", name, reason)
             })?;
             let mut connection = pool_of(&dataset)?;
             let real = std::fs::canonicalize(name).unwrap_or_else(|_| name.into());

@@ -1,10 +1,12 @@
 //! Which datasets the operands of a command mean.
 
-use admin::client::Connection;
+use std::path::Path;
+
+use admin::client::{self, Connection};
 use admin::rows::pool::LISTSNAPSHOTS;
 use admin::{DatasetQuery, DatasetRow, Failure, Mounted, Selection, Types, Value};
 
-use crate::daemons::{Pools, datasets, mounted, pool_of, report, running};
+use crate::daemons::{Pools, datasets, mounted, pool_of, report};
 use crate::output::complain;
 
 /// What is asked of every pool.
@@ -119,6 +121,17 @@ fn named(operand: &str, wanted: &Wanted) -> Result<(Vec<DatasetRow>, bool), Fail
     datasets(&mut connection, query)
 }
 
+/// The pool of the mount in which a path is: the kernel knows it, so that daemons of other pools need not be asked.
+fn pool_at(path: &Path) -> Option<String> {
+    let mounts = sys::mounted_entries().ok()?.into_iter();
+    let around = mounts.filter(|mount| path.starts_with(&mount.path));
+    // Of two at one place, the later one lies upon the other.
+    let innermost = around.max_by_key(|mount| mount.path.as_os_str().len())?;
+    let dataset = String::from_utf8(innermost.source).ok()?;
+    let is_ours = innermost.kind == daemon::MOUNT_KIND;
+    is_ours.then(|| admin::pool_of(&dataset).to_owned())
+}
+
 /// The file system in which a path is.
 pub(super) fn at_path(path: &str) -> Result<String, Failure> {
     let cannot = |reason: &dyn std::fmt::Display| {
@@ -126,15 +139,20 @@ pub(super) fn at_path(path: &str) -> Result<String, Failure> {
     };
     let real = std::fs::canonicalize(path).map_err(|error| cannot(&error))?;
     let mut best: Option<Mounted> = None;
-    let (connections, _) = running()?;
-    for mut connection in connections {
-        for mount in mounted(&mut connection)? {
-            let deeper = best
-                .as_ref()
-                .is_none_or(|best| mount.path.as_os_str().len() > best.path.as_os_str().len());
-            if deeper && real.starts_with(&mount.path) {
-                best = Some(mount);
-            }
+    let serving = match pool_at(&real) {
+        Some(pool) => client::connect(&pool)?,
+        None => None,
+    };
+    let mounts = match serving {
+        Some(mut connection) => mounted(&mut connection)?,
+        None => Vec::new(),
+    };
+    for mount in mounts {
+        let deeper = best
+            .as_ref()
+            .is_none_or(|best| mount.path.as_os_str().len() > best.path.as_os_str().len());
+        if deeper && real.starts_with(&mount.path) {
+            best = Some(mount);
         }
     }
     best.map(|mount| mount.dataset)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(60);
 
 /// The process that serves a pool.
-fn daemon_of(session: &Session, pool: &str) -> String {
+pub(crate) fn daemon_of(session: &Session, pool: &str) -> String {
     let run = session.images().with_file_name("run");
     let notes = std::fs::read_dir(run).expect("read").flatten();
     let notes = notes.filter(|entry| entry.path().extension().is_some_and(|e| e == "lock"));
@@ -89,6 +89,70 @@ fn a_stopped_daemon_is_named_and_keeps_nobody_from_the_others() {
         session.ok(&["zpool", "list", "-Ho", "name"]),
         "stuck\ntank\n"
     );
+}
+
+/// Who names datasets, pools or paths depends on the daemons of their own pools alone.
+#[test]
+fn what_is_named_of_one_pool_asks_no_daemon_of_another() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("stuck", 96, &[]);
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    session.ok(&["zfs", "snapshot", "tank/a@s"]);
+    let folder = session.mount("tank/a").join("folder");
+    std::fs::create_dir(&folder).expect("made");
+    let (folder, place) = (path(&folder).to_owned(), session.mount("tank/a"));
+    let outside = session.images();
+    let pid = daemon_of(&session, "stuck");
+    signal("-STOP", &pid);
+    let begin = Instant::now();
+    let lines: [(&[&str], &str); 12] = [
+        (&["zfs", "list", "-Ho", "name", "tank/a"], "tank/a\n"),
+        (
+            &["zfs", "list", "-Hro", "name", "-t", "snapshot", "tank"],
+            "tank/a@s\n",
+        ),
+        (&["zfs", "list", "-Ho", "name", &folder], "tank/a\n"),
+        (
+            &["zfs", "get", "-Ho", "value", "type", "tank"],
+            "filesystem\n",
+        ),
+        (&["zfs", "get", "-Ho", "name", "type", &folder], "tank/a\n"),
+        (&["zfs", "holds", "-H", "tank/a@s"], ""),
+        (&["zfs", "unmount", path(&place)], ""),
+        (&["zfs", "mount", "tank/a"], ""),
+        (&["zpool", "list", "-Ho", "name", "tank"], "tank\n"),
+        (
+            &["zpool", "get", "-Ho", "value", "health", "tank"],
+            "ONLINE\n",
+        ),
+        (
+            &["zpool", "status", "-x", "tank"],
+            "pool 'tank' is healthy\n",
+        ),
+        (&["zpool", "sync", "tank"], ""),
+    ];
+    let done: Vec<_> = lines.map(|(words, _)| session.run(words)).into();
+    let elsewhere = session.run(&["zfs", "list", path(&outside)]);
+    let took = begin.elapsed();
+    signal("-CONT", &pid);
+    for ((words, answer), output) in lines.iter().zip(&done) {
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            *answer,
+            "{words:?}"
+        );
+        assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
+    }
+    let said = String::from_utf8_lossy(&elsewhere.stderr);
+    assert!(
+        said.ends_with("not a ZFS filesystem\n") && said.lines().count() == 1,
+        "{said}"
+    );
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 /// Root's daemon, asked by somebody who can read no lock of it.
