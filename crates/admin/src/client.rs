@@ -24,7 +24,8 @@ mod running;
 mod tests;
 
 pub use places::{
-    NOTE_EXTENSION, SYSTEM_DIRECTORY, home_directory, runtime_directories, state_directory,
+    NOTE_EXTENSION, SYSTEM_DIRECTORY, home_directory, runtime_directories, sees_system,
+    state_directory,
 };
 pub use running::{Running, Silent, connect, running, running_beside, running_own};
 

@@ -2,10 +2,11 @@
 //! place is free again.
 //!
 //! A lock of a file `NAME.name` in the directory of sockets. A crash lets go of it; the file that is left then is
-//! worth nothing.
+//! worth nothing. An ordinary user's pool gets no name of one of the administrator's, whose locks everybody can see; the
+//! other way round nobody is asked, for what users call their pools must not keep the administrator from anything.
 
 use super::runtime::{locked, prepared_directory};
-use admin::client::connect;
+use admin::client::{SYSTEM_DIRECTORY, connect, sees_system};
 use admin::{Failure, FailureKind, OpenRequest, check_pool};
 use base::clock::real_now;
 use std::fs::File;
@@ -74,7 +75,10 @@ impl NameClaim {
         // It becomes a file's name, and may be from a label.
         check_pool(name)
             .map_err(|error| Failure::cannot(FailureKind::Invalid, verb, name, error))?;
-        let is_served = || connect(name).map(|found| found.is_some());
+        let is_served = || -> Result<bool, Failure> {
+            let found = connect(name)?;
+            Ok(found.is_some() || is_claimed_by_system(&directory, name))
+        };
         let claim = Self::take_in(&directory, name, &is_served);
         let claim = claim.map_err(|failure| framed(request, failure))?;
         claim.ok_or_else(|| taken(request))
@@ -86,7 +90,7 @@ impl NameClaim {
         name: &str,
         is_served: &dyn Fn() -> Result<bool, Failure>,
     ) -> Result<Option<Self>, Failure> {
-        let path = directory.join(format!("{name}.name"));
+        let path = claim_in(directory, name);
         let begin = real_now();
         let lock = loop {
             if let Some(lock) = locked(&path)? {
@@ -110,6 +114,17 @@ impl NameClaim {
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Where the claim of a name is.
+fn claim_in(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.name"))
+}
+
+/// Whether a daemon of the administrator, whose pools everybody sees, has the name: perhaps its socket is still to come.
+fn is_claimed_by_system(own: &Path, name: &str) -> bool {
+    let system = Path::new(SYSTEM_DIRECTORY);
+    sees_system() && own != system && sys::is_locked(&claim_in(system, name))
 }
 
 impl Drop for NameClaim {

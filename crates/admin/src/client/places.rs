@@ -26,6 +26,12 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     sockets_of(sys::user_id(), &environment)
 }
 
+/// Whether the administrator's pools are seen beside this user's own: not where `$MILLPOND_RUN` says where to look.
+#[must_use]
+pub fn sees_system() -> bool {
+    std::env::var_os("MILLPOND_RUN").is_none()
+}
+
 /// Where the pools of this user are noted: `$MILLPOND_RUN`, or a place that logout and reboot keep; none without a
 /// home.
 #[must_use]

@@ -3,7 +3,7 @@
 //! Everybody is asked before anybody's answer is waited for, so that one daemon that is stuck costs a command
 //! [`HELLO_TIMEOUT`] at most, one that is stopped [`MOMENT`], and those who ask for another pool nothing.
 
-use super::places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, guid_of, runtime_directories};
+use super::places::{NOTE_EXTENSION, SYSTEM_DIRECTORY, guid_of, runtime_directories, sees_system};
 use super::{Connection, HELLO_TIMEOUT, Knock};
 use crate::{Failure, FailureKind};
 use base::clock::real_now;
@@ -127,35 +127,53 @@ fn is_stopped(pid: u32) -> bool {
     state.is_some_and(|state| state.starts_with('T'))
 }
 
-/// A connection to the daemon of the named pool; nobody else's answer is waited for.
+/// A connection to the daemon of the named pool, this user's own before the administrator's; nobody else's answer is
+/// waited for.
 ///
 /// # Errors
 /// As [`running`]; and the pool's daemon, or one of an unknown pool, does not answer.
 pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
-    let found = ask(Whom::Only(pool))?;
-    let mut connections = found.connections.into_iter();
-    match connections.find(|connection| connection.pool == pool) {
-        Some(connection) => Ok(Some(connection)),
-        None => match found.silent.into_iter().next() {
-            Some(silent) => Err(silent.failure),
-            None => Ok(None),
-        },
+    for sockets in [own_sockets()?, system_sockets()?] {
+        let found = ask_at(&sockets, Whom::Only(pool))?;
+        let mut connections = found.connections.into_iter();
+        if let Some(connection) = connections.find(|connection| connection.pool == pool) {
+            return Ok(Some(connection));
+        }
+        if let Some(silent) = found.silent.into_iter().next() {
+            return Err(silent.failure);
+        }
     }
+    Ok(None)
 }
 
 fn ask(whom: Whom<'_>) -> Result<Running, Failure> {
-    let own = runtime_directories();
-    let mut found = Running::default();
+    let sockets = [own_sockets()?, system_sockets()?].concat();
+    ask_at(&sockets, whom)
+}
+
+/// The sockets of this user's daemons.
+fn own_sockets() -> Result<Vec<PathBuf>, Failure> {
     let mut sockets = Vec::new();
-    for directory in &own {
-        sockets.extend(sockets_in(directory, false)?);
+    for directory in runtime_directories() {
+        sockets.extend(sockets_in(&directory, false)?);
     }
+    Ok(sockets)
+}
+
+/// Those of the administrator's, where these are others and are seen.
+fn system_sockets() -> Result<Vec<PathBuf>, Failure> {
     let system = Path::new(SYSTEM_DIRECTORY);
-    if std::env::var_os("MILLPOND_RUN").is_none() && !own.iter().any(|own| own == system) {
-        sockets.extend(sockets_in(system, true)?);
+    let is_own = || runtime_directories().iter().any(|own| own == system);
+    match sees_system() && !is_own() {
+        true => sockets_in(system, true),
+        false => Ok(Vec::new()),
     }
+}
+
+fn ask_at(sockets: &[PathBuf], whom: Whom<'_>) -> Result<Running, Failure> {
+    let mut found = Running::default();
     let mut waiting = Vec::new();
-    for socket in &sockets {
+    for socket in sockets {
         if !whom.asks(socket) {
             continue;
         }

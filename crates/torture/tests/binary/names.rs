@@ -270,3 +270,52 @@ fn of_pools_that_make_the_same_file_at_once_one_has_it() {
         std::fs::remove_file(&image).expect("removed");
     }
 }
+
+/// A pool of the administrator has its name from before its daemon has a socket; and where both have a pool of one name
+/// all the same, as the administrator asks nobody, a user's commands mean the user's.
+#[test]
+fn a_user_gets_no_name_that_a_pool_of_root_is_about_to_have() {
+    const USER: u32 = crate::register::USER;
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    if std::os::unix::fs::chown(home.path(), Some(USER), Some(USER)).is_err() {
+        println!("skipped: only root becomes somebody else");
+        return;
+    }
+    // As root's daemon does: the lock of the name first, then the pool, then the socket.
+    let inside = format!(
+        "{}; for place in /run /var/lib; do mount -t tmpfs none $place || exit 77; done; \
+         mkdir -m 755 /run/millpond; exec 9> /run/millpond/same.name; flock -n 9 || exit 77; \
+         export HOME=\"$1\"; cd \"$1\"; \
+         as() {{ setpriv --reuid {USER} --regid {USER} --clear-groups \"$0\" \"$@\" 9>&-; }}; \
+         as zpool create --size 96M -m none same \"$1/a.img\"; echo $?; exec 9>&-; \
+         as zpool create --size 96M -m none same \"$1/a.img\" || exit 78; \
+         own=$(as zpool get -Ho value guid same); \
+         \"$0\" zpool create --size 96M -m none same /run/b.img || exit 79; \
+         as zpool list -Ho name; \
+         for turn in 1 2 3 4 5 6 7 8; do [ \"$(as zpool get -Ho value guid same)\" = $own ] || echo other; done; \
+         as zpool export same; as zpool list -Ho name; \"$0\" zpool export same",
+        session.let_go_of_others()
+    );
+    let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
+    let _making = Session::making_a_namespace();
+    let mut command = session.shell_command(script);
+    let output = command
+        .env_remove("MILLPOND_RUN")
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("XDG_RUNTIME_DIR")
+        .args([&inside, path(home.path())])
+        .output()
+        .expect("sh runs");
+    let said = errors(&output);
+    if said.contains("Permission denied") || output.status.code() == Some(77) {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(said, "cannot create 'same': pool already exists\n");
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(listed, "1\nsame\nsame\nsame\n", "{output:?}");
+}
