@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use base::ObjectId;
+use base::{ObjectId, host_reason};
 use posix::{Attributes, FileType};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ use crate::problems::Problems;
 use crate::view::{Entry, LastLink, View, VolumeView};
 use metadata::Restorer;
 use progress::Progress;
-use writer::SparseFile;
+use writer::{SparseFile, make};
 
 /// How to copy.
 #[derive(Clone, Debug, Default)]
@@ -434,7 +434,7 @@ impl Copier<'_> {
             self.problems
                 .note(shown, "exists and is left as it is (-f replaces it)");
         } else {
-            self.problems.note(shown, error);
+            self.problems.note(shown, host_reason(error));
         }
     }
 
@@ -510,18 +510,15 @@ impl Copier<'_> {
     }
 
     fn file(&mut self, spot: &Spot<'_>, attributes: &Attributes) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = self.replacing(spot, || {
-            rustix::fs::openat(spot.folder, spot.name, flags, Mode::RUSR | Mode::WUSR)
-        })?;
-        let mut file = SparseFile::new(file, self.progress);
-        contents::read(self.view, attributes, &spot.path, self.problems, &mut file)?;
-        let file = file.finish(attributes.size)?;
         let shown = self.shown(&spot.made);
-        self.restorer
-            .open(self.view, &file, attributes, &shown, self.problems);
-        Ok(())
+        make(spot.folder, spot.name, self.options.force, |file| {
+            let mut file = SparseFile::new(file, self.progress);
+            contents::read(self.view, attributes, &spot.path, self.problems, &mut file)?;
+            let file = file.finish(attributes.size)?;
+            self.restorer
+                .open(self.view, &file, attributes, &shown, self.problems);
+            Ok(())
+        })
     }
 
     /// A link, a pipe, a socket or a device node.

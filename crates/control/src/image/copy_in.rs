@@ -15,7 +15,8 @@ use crate::FileSource;
 /// directory) what is in it. What cannot be read or kept is left out, and told. `image` is for those who are told.
 ///
 /// # Errors
-/// There is no such file, or nothing more can be written. What was copied until then stays.
+/// There is no such file, or nothing more can be written. What was copied until then stays; of what did not come to
+/// its end nothing is left.
 pub fn copy_in(
     from: &Path,
     (files, directory, name): (&FileSystem, ObjectId, Option<&[u8]>),

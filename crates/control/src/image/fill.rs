@@ -11,8 +11,7 @@ use base::ObjectId;
 use base::host_reason;
 use pool::Pool;
 use posix::{
-    Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError, SetAttributes,
-    SetTime, WriteOptions, XattrMode,
+    Credentials, FileSystem, OpenFile, PosixError, SetAttributes, SetTime, WriteOptions, XattrMode,
 };
 
 use super::request::{
@@ -20,6 +19,9 @@ use super::request::{
 };
 use super::source::{self, Contents, Found, Source};
 use crate::service::refusal::kind_of;
+
+mod entries;
+mod room;
 
 /// Bytes that are read at once, unless a record has more.
 const PIECE: u64 = 1 << 20;
@@ -175,7 +177,7 @@ impl<'a> Filler<'a> {
             Err(Trouble::End(failure)) => {
                 return Err(match self.target.existing {
                     Existing::Nothing => failure,
-                    // What was copied stays, this entry perhaps in part.
+                    // What was copied stays; of this entry there is nothing.
                     Existing::Kept | Existing::Replaced => {
                         failure.because(format!("the copy ended at '{}'", path.display()))
                     }
@@ -264,130 +266,6 @@ impl<'a> Filler<'a> {
             | Posix::NoSuchOffset
             | Posix::BadHandle => Trouble::Entry(error.to_string()),
         }
-    }
-
-    /// Makes one entry; a directory is returned, for what is in it.
-    fn entry(
-        &mut self,
-        parent: ObjectId,
-        name: &[u8],
-        path: &Path,
-    ) -> Result<Option<(Found, ObjectId)>, Trouble> {
-        let found = self.source.found(path).map_err(unread)?;
-        let who = owner(&found);
-        if let Some(first) = found.identity.and_then(|id| self.linked.get(&id)) {
-            self.make_room(parent, name, &found)?;
-            let linked = self.files.link(&who, *first, parent, name);
-            return linked.map(|_| None).map_err(|error| self.failed(&error));
-        }
-        let file_type = found
-            .file_type
-            .ok_or_else(|| Trouble::Entry("of no known kind".to_owned()))?;
-        let node = NewNode {
-            file_type,
-            permissions: found.permissions,
-            umask: 0,
-            device: found.device,
-        };
-        let made = match file_type {
-            FileType::Regular => return self.regular(parent, name, path, &node),
-            FileType::Directory => match self.make_room(parent, name, &found)? {
-                Some(object) => return Ok(Some((found, object))),
-                None => self.files.mkdir(&who, parent, name, &node),
-            },
-            FileType::Symlink => {
-                let target = self.source.target(path).map_err(unread)?;
-                self.make_room(parent, name, &found)?;
-                self.files.symlink(&who, parent, name, &target)
-            }
-            FileType::Fifo
-            | FileType::CharacterDevice
-            | FileType::BlockDevice
-            | FileType::Socket => {
-                self.make_room(parent, name, &found)?;
-                self.files.mknod(&who, parent, name, &node)
-            }
-        };
-        let object = made.map_err(|error| self.failed(&error))?.object;
-        if file_type == FileType::Directory {
-            return Ok(Some((found, object)));
-        }
-        self.remember(&found, object);
-        self.attributes(path, object, &found)?;
-        Ok(None)
-    }
-
-    /// Makes room for an entry where something may be already; a directory that is there for another is filled. To be
-    /// called when the entry is read: what cannot be read takes nothing away.
-    fn make_room(
-        &self,
-        parent: ObjectId,
-        name: &[u8],
-        found: &Found,
-    ) -> Result<Option<ObjectId>, Trouble> {
-        if self.target.existing == Existing::Nothing {
-            return Ok(None);
-        }
-        let root = Credentials::root();
-        let there = match self.files.lookup(&root, parent, name) {
-            Ok(there) => there,
-            Err(PosixError::NotFound) => return Ok(None),
-            Err(error) => return Err(self.failed(&error)),
-        };
-        let was_directory = there.file_type == FileType::Directory;
-        match (was_directory, found.is_directory(), self.target.existing) {
-            (true, true, _) => Ok(Some(there.object)),
-            (true, false, _) => Err(Trouble::Entry("a directory is there already".to_owned())),
-            (false, _, Existing::Replaced) => {
-                let removed = self.files.unlink(&root, parent, name);
-                removed.map(|_| None).map_err(|error| self.failed(&error))
-            }
-            (false, _, Existing::Kept | Existing::Nothing) => {
-                Err(Trouble::Entry("it is there already; use '-f'".to_owned()))
-            }
-        }
-    }
-
-    fn remember(&mut self, found: &Found, object: ObjectId) {
-        if let Some(identity) = found.identity {
-            self.linked.insert(identity, object);
-        }
-    }
-
-    fn regular(
-        &mut self,
-        parent: ObjectId,
-        name: &[u8],
-        path: &Path,
-        node: &NewNode,
-    ) -> Result<Option<(Found, ObjectId)>, Trouble> {
-        // Opened first: what cannot be read leaves no empty file behind, and what it was to replace.
-        let from = self.source.open(path).map_err(unread)?;
-        let found = from.found().map_err(unread)?;
-        if !found.is_regular() {
-            return Err(Trouble::Entry("changed while it was read".to_owned()));
-        }
-        self.make_room(parent, name, &found)?;
-        let options = OpenOptions {
-            write: true,
-            ..OpenOptions::default()
-        };
-        let (to, _) = self
-            .files
-            .create(&owner(&found), parent, name, node, options)
-            .map_err(|error| self.failed(&error))?;
-        self.remember(&found, to.object());
-        let copied = self.contents(&*from, &to, found.size);
-        if matches!(copied, Err(Trouble::End(_))) {
-            return copied.map(|()| None);
-        }
-        self.attributes(path, to.object(), &found)?;
-        copied?;
-        let after = from.found().map_err(unread)?;
-        if (after.size, after.modified) != (found.size, found.modified) {
-            return Err(Trouble::Entry("changed while it was read".to_owned()));
-        }
-        Ok(None)
     }
 
     /// Copies what is in a file: whole records, so that the same contents give the same blocks however the source

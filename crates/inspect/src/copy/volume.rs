@@ -5,12 +5,11 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use base::host_reason;
 
 use super::CopyOptions;
 use super::progress::Progress;
-use super::writer::SparseFile;
+use super::writer::{SparseFile, make};
 use crate::contents;
 use crate::problems::Problems;
 use crate::view::VolumeView;
@@ -37,7 +36,7 @@ pub(super) fn copy(
             if error.kind() == io::ErrorKind::AlreadyExists {
                 problems.note(shown, "exists and is left as it is (-f replaces it)");
             } else {
-                problems.note(shown, error);
+                problems.note(shown, host_reason(&error));
             }
         }
     }
@@ -50,17 +49,9 @@ fn write(
     problems: &mut Problems,
     progress: &mut Progress,
 ) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR);
-    let file = match open() {
-        Err(Errno::EXIST) if options.force => {
-            rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
-            open()?
-        }
-        opened => opened?,
-    };
-    let mut file = SparseFile::new(file, progress);
-    contents::read_volume(volume, problems, &mut file)?;
-    file.finish(volume.size).map(drop)
+    make(folder, name, options.force, |file| {
+        let mut file = SparseFile::new(file, progress);
+        contents::read_volume(volume, problems, &mut file)?;
+        file.finish(volume.size).map(drop)
+    })
 }

@@ -83,7 +83,8 @@ impl FileSystem {
     ///
     /// # Errors
     /// There is no such file, it is a directory and the options do not say recursive, or there is no space; what was
-    /// copied until then stays.
+    /// copied until then stays. Of a file that did not come to its end nothing is left, and what it was to replace is
+    /// as it was.
     pub fn copy_in(
         &self,
         from: impl AsRef<Path>,

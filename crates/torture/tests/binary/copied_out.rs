@@ -217,16 +217,89 @@ fn files_are_copied_into_an_image() {
         let said = session.refused(words);
         assert!(said.contains(reason), "{words:?}: {said}");
     }
+    session.import("tank", &[]);
+    session.export_clean("tank");
+}
+
+/// Of what does not fit nothing is left, and what it was to replace is there.
+#[test]
+fn what_does_not_fit_into_an_image_leaves_nothing_and_replaces_nothing() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    pool(&mut session);
+    let root = session.mount("tank");
+    fs::write(root.join("x"), "first").expect("written");
+    session.export("tank");
+    let image = session.images().join("tank.img");
+    let at = |place: &str| format!("{}:{place}", path(&image));
+    let tree = session.images().join("tree");
+    fs::create_dir(&tree).expect("made");
+    fs::write(tree.join("a"), "fits").expect("written");
     let large = tree.join("too-large");
     fs::write(&large, crate::make_image::random(120 << 20, 3)).expect("written");
-    let said = session.refused(&["cp", path(&large), &at("")]);
-    assert!(said.contains("no space left: the copy ended at "), "{said}");
+    for words in [
+        &["cp", path(&large), &at("")][..],
+        &["cp", "-f", path(&large), &at("/x")],
+        &["cp", "-r", path(&tree), &at("")],
+        &["cp", "-rf", path(&tree), &at("")],
+    ] {
+        let output = session.run(words);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = format!("no space left: the copy ended at '{}'", path(&large));
+        assert!(said.contains(&told), "{said}");
+    }
     session.import("tank", &[]);
-    assert_eq!(
-        fs::read(session.mount("tank").join("x")).expect("read"),
-        b"second"
-    );
+    assert_eq!(fs::read(root.join("x")).expect("read"), b"first");
+    assert_eq!(fs::read(root.join("tree/a")).expect("read"), b"fits");
+    for folder in [root.clone(), root.join("tree")] {
+        let entries = fs::read_dir(&folder).expect("listed").flatten();
+        let names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        let is_left = |name: &std::ffi::OsString| {
+            let name = name.to_string_lossy();
+            name == "too-large" || name.starts_with(".millpond")
+        };
+        assert!(!names.iter().any(is_left), "{names:?}");
+    }
     session.export_clean("tank");
+}
+
+/// The same where files come to: a host that has no room.
+#[test]
+fn what_does_not_fit_outside_leaves_nothing_and_replaces_nothing() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let root = session.mount("tank");
+    fs::write(root.join("large"), crate::make_image::random(8 << 20, 3)).expect("written");
+    fs::write(root.join("small"), "small").expect("written");
+    session.ok(&["zfs", "create", "-s", "-V", "16M", "tank/volume"]);
+    session.export("tank");
+    let image = session.images().join("tank.img");
+    let inside = format!(
+        "{}; mount -t tmpfs -o size=1m none \"$2\" || exit 77; cd \"$2\"; mkdir new old; echo old > old/large; \
+         for to in new old; do \"$0\" cp -f \"$1:/large\" \"$1:/small\" $to; echo $?; ls -A $to; done; cat old/large",
+        session.let_go_of_others()
+    );
+    let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
+    let place = session.mounts().join("little");
+    fs::create_dir(&place).expect("made");
+    let _making = Session::making_a_namespace();
+    let output = session.shell(script, &[&inside, path(&image), path(&place)]);
+    if output.status.code() == Some(77) {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        said.matches("large: No space left on device\n").count(),
+        2,
+        "{said}"
+    );
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(listed, "1\nsmall\n1\nlarge\nsmall\nold\n", "{said}");
 }
 
 #[test]
