@@ -541,15 +541,13 @@ fn unmount_failure(entry: &Entry, error: &MountError) -> Failure {
     }
 }
 
-/// What keeps something mounted that nobody uses: the helper's words, if it is the helper (it goes by `/etc/mtab`).
+/// What keeps something mounted that nobody uses: the helper's words, if it is the helper.
 fn not_unmounted(error: &MountError) -> Failure {
     let failure = Failure::new(FailureKind::Service, error.to_string());
-    if let MountError::Helper { message, .. } = error
-        && message.contains("/etc/mtab")
-    {
-        return failure.advise("root makes it with 'ln -s /proc/self/mounts /etc/mtab'");
+    match error.lacks_table() {
+        true => failure.advise("root makes it with 'ln -s /proc/self/mounts /etc/mtab'"),
+        false => failure,
     }
-    failure
 }
 
 /// Somebody uses a mounted dataset, and who, as far as that can be seen.

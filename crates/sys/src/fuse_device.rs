@@ -16,11 +16,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const DEVICE_PATH: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
+/// The table of mounts by which the helper knows whose mount one is. Without it, it unmounts nothing.
+const HELPER_TABLE: &str = "/etc/mtab";
+/// A program of util-linux that lets users unmount their FUSE mounts, and asks the kernel whose they are.
+const OTHER_HELPER: &str = "umount";
 
 /// Why a mount could not be made or removed.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +67,15 @@ impl MountError {
             // It says no more than what is printed.
             Self::Helper { message, .. } => message.contains("busy"),
             Self::Device(_) | Self::NoHelper(_) => false,
+        }
+    }
+
+    /// Whether the helper has no table of mounts (`/etc/mtab`), as in a minimal root.
+    #[must_use]
+    pub fn lacks_table(&self) -> bool {
+        match self {
+            Self::Helper { message, .. } => message.contains(HELPER_TABLE),
+            Self::MountPoint { .. } | Self::Device(_) | Self::NoHelper(_) => false,
         }
     }
 
@@ -425,18 +438,31 @@ pub fn unmount_fuse(path: &Path, mode: UnmountMode) -> Result<(), MountError> {
     if mode != UnmountMode::IfIdle {
         arguments.push("-z".into());
     }
-    let output = Command::new(HELPER)
-        .args(arguments)
-        .arg("--")
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .output()
-        .map_err(MountError::NoHelper)?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(helper_refusal(path, &output.stderr)),
+    let output = unmount_by(HELPER, &arguments, path).map_err(MountError::NoHelper)?;
+    if output.status.success() {
+        return Ok(());
     }
+    let refusal = helper_refusal(path, &output.stderr);
+    if !refusal.lacks_table() {
+        return Err(refusal);
+    }
+    let lazily = (mode != UnmountMode::IfIdle).then(|| OsString::from("-l"));
+    match unmount_by(OTHER_HELPER, lazily.as_slice(), path) {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let other = helper_refusal(path, &output.stderr);
+            Err(if other.is_busy() { other } else { refusal })
+        }
+        Err(_) => Err(refusal),
+    }
+}
+
+fn unmount_by(helper: &str, arguments: &[OsString], path: &Path) -> std::io::Result<Output> {
+    let mut command = Command::new(helper);
+    let command = command.args(arguments).arg("--").arg(path);
+    // What it says is looked at.
+    let command = command.env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).output()
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {

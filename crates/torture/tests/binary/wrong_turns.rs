@@ -300,3 +300,52 @@ fn a_missing_fuse_device_is_named() {
     assert!(said.contains("Import was successful"), "{said}");
     session.ok(&["zpool", "export", "tank"]);
 }
+
+/// A minimal root has no `/etc/mtab`, by which `fusermount3` knows whose a mount is: a user's pool is mounted and
+/// unmounted all the same.
+#[test]
+fn a_user_unmounts_where_there_is_no_table_of_mounts() {
+    const USER: u32 = crate::register::USER;
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    if std::os::unix::fs::chown(home.path(), Some(USER), Some(USER)).is_err() {
+        println!("skipped: only root becomes somebody else");
+        return;
+    }
+    let inside = format!(
+        "{}; cp -a /etc \"$2\" && rm \"$2/mtab\" && mount --bind \"$2\" /etc || exit 77; \
+         mount -t tmpfs none /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse || exit 77; \
+         as() {{ setpriv --reuid {USER} --regid {USER} --clear-groups env HOME=\"$home\" \"$@\"; }}; \
+         home=$1; cd \"$1\"; \
+         as \"$0\" zpool create --size 96M -R \"$1/mnt\" bare \"$1/a.img\" || exit 78; \
+         as touch \"$1/mnt/bare/file\" || exit 78; as \"$0\" zfs unmount bare && as \"$0\" zfs mount bare; \
+         as ls \"$1/mnt/bare\"; as sh -c 'cd mnt/bare && \"$0\" zpool export bare; echo $?' \"$0\"; \
+         as \"$0\" zpool export bare; echo $?",
+        session.let_go_of_others()
+    );
+    let script = "inside=$1; shift; exec unshare -m sh -c \"$inside\" \"$0\" \"$@\"";
+    let tables = session.images().join("etc");
+    let _making = Session::making_a_namespace();
+    let mut command = session.shell_command(script);
+    let output = command
+        .env_remove("MILLPOND_RUN")
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("XDG_RUNTIME_DIR")
+        .args([&inside, path(home.path()), path(&tables)])
+        .output()
+        .expect("sh runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("Permission denied") || matches!(output.status.code(), Some(77 | 78)) {
+        println!("skipped: {said}");
+        return;
+    }
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(listed, "file\n1\n0\n", "{output:?}");
+    assert!(
+        said.contains("pool or dataset is busy") && said.contains("in use by: sh "),
+        "{said}"
+    );
+    assert!(!said.contains("mtab"), "{said}");
+}
