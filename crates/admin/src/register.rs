@@ -48,7 +48,7 @@ impl KnownPool {
     #[must_use]
     pub fn present(&self) -> Vec<PathBuf> {
         let paths = self.devices.iter();
-        paths.filter(|path| path.exists()).cloned().collect()
+        paths.filter(|path| device::exists(path)).cloned().collect()
     }
 
     /// What is known of when it last ran.
@@ -58,7 +58,7 @@ impl KnownPool {
             return LastSeen::Ended(ended);
         }
         let changed = |path: &PathBuf| {
-            let found = std::fs::metadata(path)
+            let found = std::fs::metadata(device::file_of(path))
                 .ok()
                 .filter(std::fs::Metadata::is_file)?;
             u64::try_from(found.mtime()).ok()

@@ -72,14 +72,14 @@ impl Found {
             std::thread::sleep(RELEASE_PAUSE);
             device = self.locked_device()?;
         }
-        let by = sys::lock_holder(&device).map(|holder| holder.to_string());
+        let by = device::lock_holder(&device).map(|holder| holder.to_string());
         Some(ImportState::InUse { by })
     }
 
     /// The process of this host that has a device of the pool, if there is one that can be seen.
     #[must_use]
     pub fn holder(&self) -> Option<String> {
-        let holder = sys::lock_holder(&self.locked_device()?)?;
+        let holder = device::lock_holder(&self.locked_device()?)?;
         Some(holder.to_string())
     }
 
@@ -92,7 +92,7 @@ impl Found {
                 devices.extend(path.map(PathBuf::from));
             });
         }
-        devices.into_iter().find(|path| sys::is_locked(path))
+        devices.into_iter().find(|path| device::is_locked(path))
     }
 }
 
@@ -131,7 +131,7 @@ fn of_stranger(found: &FoundPool) -> Option<String> {
     let leaves = found.config.root.leaves();
     let files = leaves.iter().filter_map(|leaf| found.device(leaf.guid()));
     let mut owners = files.filter_map(|device| {
-        let known = std::fs::metadata(&device.path).ok()?;
+        let known = std::fs::metadata(device::file_of(&device.path)).ok()?;
         let is_strange = known.is_file() && known.uid() != 0 && known.uid() != sys::user_id();
         is_strange.then(|| known.uid())
     });

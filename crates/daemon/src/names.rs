@@ -124,7 +124,7 @@ fn claim_in(directory: &Path, name: &str) -> PathBuf {
 /// Whether a daemon of the administrator, whose pools everybody sees, has the name: perhaps its socket is still to come.
 fn is_claimed_by_system(own: &Path, name: &str) -> bool {
     let system = Path::new(SYSTEM_DIRECTORY);
-    sees_system() && own != system && sys::is_locked(&claim_in(system, name))
+    sees_system() && own != system && sys::is_locked(&claim_in(system, name), None)
 }
 
 impl Drop for NameClaim {

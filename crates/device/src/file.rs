@@ -3,24 +3,21 @@
 //! I/O goes past the page cache where offset, length and memory are aligned as the host wants it
 //! (no third copy of cached data), and through it otherwise; the kernel keeps the two coherent.
 
+mod lock;
+
+use crate::partition;
 use crate::{BlockDevice, DeviceError, DeviceKind, Operation};
-use base::clock::real_now;
 use base::lock::{LockClass, Mutex, rank};
 use base::tunable::Tunable;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use sys::{BufferMut, Create, Errno, File, FileKind, OpenMode};
 
 static FLUSH_CLASS: LockClass = LockClass::new("device.flush", rank::DEVICE);
 
 /// 0: a writable device is not locked, as if other hosts could reach it, which see no locks. For tests.
 pub static LOCKED: Tunable = Tunable::new("device.locked", 1, 0, 1);
-
-/// How long a device that another process has locked is waited for.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +28,15 @@ pub enum Access {
     ReadWrite,
 }
 
-/// A regular file or a disk.
+/// A regular file or a disk, or a partition inside an image.
 pub struct FileDevice {
     name: Arc<str>,
     kind: DeviceKind,
     access: Access,
+    /// Where in the file it begins.
+    start: u64,
+    /// Which partition it is, if it is one.
+    partition: Option<u32>,
     size: AtomicU64,
     sector_size: u32,
     physical_sector_size: u32,
@@ -145,6 +146,8 @@ impl FileDevice {
         let name = name_of(path);
         let write = access == Access::ReadWrite;
         let fail = |error| open_error(&name, error, write);
+        let part = partition::named(path);
+        let path = part.as_ref().map_or(path, |part| part.image.as_path());
         // Looked at before it is opened: opening a pipe would wait for its other end.
         let kind = match sys::file_kind(path).map_err(fail)? {
             FileKind::Regular => DeviceKind::File,
@@ -158,28 +161,26 @@ impl FileDevice {
             exclusive,
         };
         let cached = File::open(path, mode, Create::Never).map_err(fail)?;
+        let partition = part.as_ref().map(|part| part.number);
+        let found = partition.map(|number| partition::bytes_of(&cached, number));
+        let bytes = match found {
+            None => None,
+            Some(Some(bytes)) => Some(bytes),
+            Some(None) => return Err(DeviceError::NotFound { device: name }),
+        };
         let locks = write && LOCKED.get() != 0;
-        if locks && !lock_in_time(&cached).map_err(fail)? {
+        if locks && !lock::lock_in_time(&cached, bytes.as_ref()).map_err(fail)? {
             return Err(DeviceError::Busy { device: name });
         }
         let backing = match locks && kind == DeviceKind::Disk {
-            true => lock_backing(path, &name)?,
+            true => lock::lock_backing(path, &name)?,
             false => None,
         };
-        let size = cached.size().map_err(fail)?;
-        let (sector_size, physical_sector_size) = match kind {
-            DeviceKind::Disk => {
-                let logical = cached.logical_sector_size().unwrap_or(512);
-                (
-                    logical,
-                    cached
-                        .physical_sector_size()
-                        .unwrap_or(logical)
-                        .max(logical),
-                )
-            }
-            DeviceKind::File | DeviceKind::Memory => (512, 512),
+        let bytes = match bytes {
+            None => 0..cached.size().map_err(fail)?,
+            Some(bytes) => bytes,
         };
+        let (sector_size, physical_sector_size) = sector_sizes(&cached, kind);
         let direct = if direct {
             open_direct(path, &cached, write, sector_size)
         } else {
@@ -189,7 +190,9 @@ impl FileDevice {
             name,
             kind,
             access,
-            size: AtomicU64::new(size),
+            start: bytes.start,
+            partition,
+            size: AtomicU64::new(bytes.end.saturating_sub(bytes.start)),
             sector_size,
             physical_sector_size,
             cached,
@@ -270,7 +273,7 @@ impl FileDevice {
         if self.cached.link_count() == Ok(0) {
             return Err(DeviceError::Removed { device });
         }
-        let was = self.size();
+        let was = self.start.saturating_add(self.size());
         match self.cached.size() {
             Ok(now) if now < was => Err(DeviceError::Shrunk { device, was, now }),
             _ => Ok(()),
@@ -340,34 +343,15 @@ impl FileDevice {
 /// Bytes of the hole with which a file is asked whether it can have holes.
 const HOLE_OF_PROBE: u64 = 4096;
 
-/// Takes the lock of a writer; false when another keeps it. One that has just answered "exported" keeps it
-/// until its process has ended, which on a busy machine takes a while: that is waited for.
-fn lock_in_time(file: &File) -> Result<bool, Errno> {
-    let begin = real_now();
-    loop {
-        if file.try_lock_exclusive()? {
-            return Ok(true);
+/// The units of a device, in bytes: the one that it must be used in, and the best one.
+fn sector_sizes(file: &File, kind: DeviceKind) -> (u32, u32) {
+    match kind {
+        DeviceKind::Disk => {
+            let logical = file.logical_sector_size().unwrap_or(512);
+            let physical = file.physical_sector_size().unwrap_or(logical);
+            (logical, physical.max(logical))
         }
-        if begin.elapsed() >= LOCK_WAIT {
-            return Ok(false);
-        }
-        std::thread::sleep(LOCK_PAUSE);
-    }
-}
-
-/// Locks the file behind a loop device. One that cannot be opened cannot be locked: another user's, or one of another
-/// mount namespace.
-fn lock_backing(device: &Path, name: &Arc<str>) -> Result<Option<File>, DeviceError> {
-    let opened = sys::backing_file(device)
-        .and_then(|path| File::open(&path, OpenMode::default(), Create::Never).ok());
-    let Some(file) = opened else {
-        return Ok(None);
-    };
-    match lock_in_time(&file) {
-        Ok(false) => Err(DeviceError::Busy {
-            device: Arc::clone(name),
-        }),
-        Ok(true) | Err(_) => Ok(Some(file)),
+        DeviceKind::File | DeviceKind::Memory => (512, 512),
     }
 }
 
@@ -391,7 +375,7 @@ impl BlockDevice for FileDevice {
         let len = bytes.len() as u64;
         self.check_range(Operation::Read, offset, len)?;
         let got = self
-            .read_any(offset, bytes)
+            .read_any(self.start + offset, bytes)
             .map_err(|error| self.io_error(Operation::Read, offset, len, error))?;
         if got < bytes.len() {
             let device = Arc::clone(&self.name);
@@ -409,7 +393,7 @@ impl BlockDevice for FileDevice {
         let len = bytes.len() as u64;
         self.check_range(Operation::Write, offset, len)?;
         self.check_writable()?;
-        let done = self.write_any(offset, bytes);
+        let done = self.write_any(self.start + offset, bytes);
         self.dirty.store(true, Ordering::Release);
         done.map_err(|error| self.io_error(Operation::Write, offset, len, error))
     }
@@ -418,7 +402,7 @@ impl BlockDevice for FileDevice {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         self.check_range(Operation::Write, offset, len as u64)?;
         self.check_writable()?;
-        let done = self.write_pieces(offset, pieces, len);
+        let done = self.write_pieces(self.start + offset, pieces, len);
         self.dirty.store(true, Ordering::Release);
         done.map_err(|error| self.io_error(Operation::Write, offset, len as u64, error))
     }
@@ -453,7 +437,7 @@ impl BlockDevice for FileDevice {
         self.check_range(Operation::Discard, offset, len)?;
         self.check_writable()?;
         self.cached
-            .punch_hole(offset, len)
+            .punch_hole(self.start + offset, len)
             .map_err(|error| match error {
                 Errno::OPNOTSUPP | Errno::NOSYS => {
                     self.discard_failed.store(true, Ordering::Relaxed);
@@ -470,7 +454,8 @@ impl BlockDevice for FileDevice {
         // A hole beyond the end changes nothing, but who cannot punch one says so. A disk would refuse the place:
         // it says whether it can when it is asked to.
         let punched = || {
-            let probe = || self.cached.punch_hole(self.size(), HOLE_OF_PROBE);
+            let end = || self.cached.size();
+            let probe = || end().and_then(|end| self.cached.punch_hole(end, HOLE_OF_PROBE));
             self.kind != DeviceKind::File || probe().is_ok()
         };
         let failed = self.discard_failed.load(Ordering::Relaxed);
@@ -517,6 +502,13 @@ impl BlockDevice for FileDevice {
             device: Arc::clone(&self.name),
             error,
         })?;
+        let size = match self.partition {
+            None => size,
+            // One that begins elsewhere now is another one.
+            Some(number) => partition::bytes_of(&self.cached, number)
+                .filter(|bytes| bytes.start == self.start)
+                .map_or(0, |bytes| bytes.end - bytes.start),
+        };
         // What was cut off is noticed where it is read: the labels stay where they are.
         Ok(self.size.fetch_max(size, Ordering::Relaxed).max(size))
     }

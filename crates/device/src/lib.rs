@@ -1,4 +1,4 @@
-//! Block devices: the trait, files and disks.
+//! Block devices: the trait, files and disks, and partitions inside images.
 //!
 //! A device is bytes at offsets, a flush that makes writes durable, and typed errors that name the
 //! device. What the bytes mean is nobody's business here.
@@ -8,11 +8,11 @@
 
 mod error;
 mod file;
-mod part;
+mod partition;
 
 pub use error::{DeviceError, Operation};
 pub use file::{Access, FileDevice, LOCKED};
-pub use part::Part;
+pub use partition::{exists, file_of, is_locked, lock_holder, partitions_in};
 
 /// What a device is, as far as the layers above care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

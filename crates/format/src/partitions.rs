@@ -13,6 +13,8 @@ pub const HEAD_LENGTH: usize = 64 << 10;
 
 /// More partitions are not looked for.
 const COUNT_MAX: u32 = 128;
+/// The number of the first partition inside an extended one, however many are outside.
+const FIRST_LOGICAL: u32 = 5;
 
 const GPT_SIGNATURE: &[u8] = b"EFI PART";
 const MBR_SIGNATURE: [u8; 2] = [0x55, 0xAA];
@@ -20,9 +22,18 @@ const MBR_SIGNATURE: [u8; 2] = [0x55, 0xAA];
 /// A sector of an MBR.
 pub type Sector = [u8; 512];
 
-/// The partitions of a disk whose first bytes these are, as ranges of bytes: in the order of the table, and then those
-/// inside an extended partition, for which `sector` is asked for sectors by their place in bytes.
-pub fn partitions(head: &[u8], sector: &mut dyn FnMut(u64) -> Option<Sector>) -> Vec<Range<u64>> {
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its number, as the kernel counts: its place in the table, from 1 on; inside an extended one, from 5 on.
+    pub number: u32,
+    /// Its bytes.
+    pub bytes: Range<u64>,
+}
+
+/// The partitions of a disk whose first bytes these are: in the order of the table, and then those inside an extended
+/// partition, for which `sector` is asked for sectors by their place in bytes.
+pub fn partitions(head: &[u8], sector: &mut dyn FnMut(u64) -> Option<Sector>) -> Vec<Partition> {
     let gpt = [512, 4096].into_iter().find_map(|size| gpt(head, size));
     if let Some(found) = gpt {
         return found;
@@ -32,11 +43,17 @@ pub fn partitions(head: &[u8], sector: &mut dyn FnMut(u64) -> Option<Sector>) ->
     };
     let mut found: Vec<_> = entries(first)
         .filter(|entry| !entry.is_extended())
-        .filter_map(|entry| entry.range(0))
+        .filter_map(|entry| entry.range(0).map(|bytes| numbered(entry.number, bytes)))
         .collect();
     let extended = entries(first).find(Entry::is_extended);
-    found.extend(extended.map_or_else(Vec::new, |extended| logical(&extended, sector)));
+    let logical = extended.map_or_else(Vec::new, |extended| logical(&extended, sector));
+    let logical = (FIRST_LOGICAL..).zip(logical);
+    found.extend(logical.map(|(number, bytes)| numbered(number, bytes)));
     found
+}
+
+fn numbered(number: u32, bytes: Range<u64>) -> Partition {
+    Partition { number, bytes }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -55,7 +72,7 @@ fn range(first: u64, count: u64, sector: u64) -> Option<Range<u64>> {
     (start > 0 && end > start).then_some(start..end)
 }
 
-fn gpt(head: &[u8], sector: u64) -> Option<Vec<Range<u64>>> {
+fn gpt(head: &[u8], sector: u64) -> Option<Vec<Partition>> {
     let header = head.get(usize::try_from(sector).ok()?..)?;
     if !header.starts_with(GPT_SIGNATURE) {
         return None;
@@ -64,14 +81,14 @@ fn gpt(head: &[u8], sector: u64) -> Option<Vec<Range<u64>>> {
     let table = head.get(usize::try_from(table).ok()?..)?;
     let count = word(header, 80)?.min(COUNT_MAX);
     let size = usize::try_from(word(header, 84)?).ok()?.max(128);
-    let entries = table.chunks_exact(size);
-    let entries = entries.take(usize::try_from(count).ok()?);
-    let partition = |entry: &[u8]| {
+    let entries = (1..=count).zip(table.chunks_exact(size));
+    let partition = |(number, entry): (u32, &[u8])| {
         // No type: not in use.
         let is_used = entry.iter().take(16).any(|byte| *byte != 0);
         let (first, last) = (long(entry, 32)?, long(entry, 40)?);
         let count = last.checked_sub(first)?.checked_add(1)?;
-        range(first, count, sector).filter(|_| is_used)
+        let bytes = range(first, count, sector).filter(|_| is_used)?;
+        Some(numbered(number, bytes))
     };
     Some(entries.filter_map(partition).collect())
 }
@@ -102,6 +119,7 @@ fn is_mbr(sector: &Sector) -> bool {
 
 /// An entry of an MBR that is in use: in sectors.
 struct Entry {
+    number: u32,
     kind: u8,
     first: u32,
     count: u32,
@@ -122,8 +140,10 @@ impl Entry {
 
 fn entries(sector: &Sector) -> impl Iterator<Item = Entry> {
     let table = sector.get(446..510).unwrap_or_default();
-    let entries = table.chunks_exact(16).filter_map(|entry| {
+    let entries = (1..).zip(table.chunks_exact(16));
+    let entries = entries.filter_map(|(number, entry)| {
         Some(Entry {
+            number,
             kind: *entry.get(4)?,
             first: word(entry, 8)?,
             count: word(entry, 12)?,

@@ -26,7 +26,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     let mut images = Vec::new();
     for word in words {
-        let Some((image, place)) = split(word, &|path| path.exists()) else {
+        let Some((image, place)) = split(word, &device::exists) else {
             images.push(PathBuf::from(word));
             continue;
         };
@@ -57,7 +57,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Target>> {
 /// The image and the place that a word names, if it names any: not if there is a file of that name.
 #[must_use]
 pub fn image_and_place(word: &str) -> Option<(&Path, &str)> {
-    split(word, &|path| path.exists()).map(|(image, place)| (Path::new(image), place))
+    split(word, &device::exists).map(|(image, place)| (Path::new(image), place))
 }
 
 /// An image's name before a colon, and the rest. Names of images may have colons too: the first

@@ -117,7 +117,7 @@ fn select(options: &ImportOptions) -> Result<FoundPool> {
         return Ok(pool);
     }
     match (&options.selection, options.paths.as_slice()) {
-        (Selection::Only, [path]) if path.is_file() => Err(PoolError::NoLabel {
+        (Selection::Only, [path]) if device::file_of(path).is_file() => Err(PoolError::NoLabel {
             path: path.display().to_string(),
         }),
         _ => Err(PoolError::NoSuchPool { wanted }),

@@ -5,10 +5,11 @@ mod backing;
 use rustix::fs::{self, Advice, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, pread, pwrite, pwritev};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-pub use backing::backing_file;
+pub use backing::{Backing, backing_file};
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,14 +268,59 @@ impl File {
         }
     }
 
-    /// Takes the exclusive advisory lock; false if another open file has it.
+    /// Takes the exclusive advisory lock; false if another open file has it, or a shared one.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn try_lock_exclusive(&self) -> Result<bool, Errno> {
-        match retry(|| fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive)) {
+        self.try_lock(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Takes the shared advisory lock; false if another open file has the exclusive one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn try_lock_shared(&self) -> Result<bool, Errno> {
+        self.try_lock(FlockOperation::NonBlockingLockShared)
+    }
+
+    fn try_lock(&self, how: FlockOperation) -> Result<bool, Errno> {
+        match retry(|| fs::flock(&self.fd, how)) {
             Ok(()) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the exclusive advisory lock of these bytes, which is none of the whole file, for as long as the file is
+    /// open; false if another open file has part of them. It must be open for writing.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[allow(unsafe_code)]
+    pub fn try_lock_range(&self, bytes: &Range<u64>) -> Result<bool, Errno> {
+        let place = |value: u64| libc::off_t::try_from(value).map_err(|_| Errno::OVERFLOW);
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: place(bytes.start)?,
+            l_len: place(bytes.end.saturating_sub(bytes.start))?,
+            l_pid: 0,
+        };
+        let descriptor = self.fd.as_raw_fd();
+        let taken = retry(|| {
+            // SAFETY: F_OFD_SETLK reads one `flock`, which is there until the call is over.
+            match unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &raw const lock) } {
+                -1 => {
+                    let error = std::io::Error::last_os_error();
+                    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+                }
+                _ => Ok(()),
+            }
+        });
+        match taken {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
             Err(error) => Err(error),
         }
     }

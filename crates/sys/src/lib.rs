@@ -35,7 +35,7 @@ pub mod thread;
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use client::Client;
 pub use dirty_pages::{MountRoot, limit_dirty};
-pub use file::{Create, File, FileKind, OpenMode, backing_file, file_kind};
+pub use file::{Backing, Create, File, FileKind, OpenMode, backing_file, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};
 pub use file_rewrite::rewrite_file;
 pub use fuse_abort::abort_fuse;

@@ -5,6 +5,7 @@ use crate::fuse_device::mounted_entries;
 use crate::mount_users::{Device, name_of, processes};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -25,10 +26,10 @@ impl fmt::Display for LockHolder {
     }
 }
 
-/// Whether some open file has the exclusive lock of a file or disk. The kernel's list is asked, not the file: whoever
-/// wants the lock in this moment gets it.
+/// Whether some open file has the exclusive lock of a file or disk, or of part of these bytes of it (none: of any). The
+/// kernel's list is asked, not the file: whoever wants the lock in this moment gets it.
 #[must_use]
-pub fn is_locked(path: &Path) -> bool {
+pub fn is_locked(path: &Path, bytes: Option<&Range<u64>>) -> bool {
     match file_kind(path) {
         Ok(FileKind::Regular | FileKind::BlockDevice) => {}
         // To ask a pipe means nothing.
@@ -38,28 +39,51 @@ pub fn is_locked(path: &Path) -> bool {
     let Some((file, listed)) = listed_as(path).zip(listed.ok()) else {
         return false;
     };
-    listed.lines().any(|line| is_exclusive_lock_of(line, file))
+    let mut locks = listed.lines().filter_map(exclusive_lock);
+    locks.any(|lock| lock.file == Some(file) && lock.meets(bytes))
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF`: who waits for a lock has an arrow after the number.
-fn is_exclusive_lock_of(line: &str, ((major, minor), inode): File) -> bool {
-    let mut words = line.split_whitespace().skip(1);
-    let is_exclusive = words.next() == Some("FLOCK")
-        && words.next().is_some()
-        && words.next() == Some("WRITE")
-        && words.next().is_some();
-    let mut place = words.next().unwrap_or_default().split(':');
+/// An exclusive lock in the kernel's list.
+#[derive(Debug, PartialEq, Eq)]
+struct Lock {
+    file: Option<File>,
+    first: u64,
+    last: u64,
+}
+
+impl Lock {
+    fn meets(&self, bytes: Option<&Range<u64>>) -> bool {
+        bytes.is_none_or(|bytes| self.first < bytes.end && bytes.start <= self.last)
+    }
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF`: who waits for a lock has an arrow after the number. Locks of parts
+/// of a file (`OFDLCK`) belong to an open file as well, and so to no process.
+fn exclusive_lock(line: &str) -> Option<Lock> {
+    let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+    let ["FLOCK" | "OFDLCK", _, "WRITE", _, place, first, last] = words[..] else {
+        return None;
+    };
+    let mut place = place.split(':');
     let mut hex = || u32::from_str_radix(place.next()?, 16).ok();
-    is_exclusive
-        && (hex(), hex()) == (Some(major), Some(minor))
-        && place.next().and_then(|text| text.parse().ok()) == Some(inode)
+    let device = hex().zip(hex());
+    let inode = place.next().and_then(|text| text.parse().ok());
+    Some(Lock {
+        file: device.zip(inode),
+        first: first.parse().ok()?,
+        last: match last {
+            "EOF" => u64::MAX,
+            last => last.parse().ok()?,
+        },
+    })
 }
 
-/// The process that has the exclusive lock of a file or disk; none if it is another user's, to all but root.
+/// The process that has the exclusive lock of a file or disk, or of part of these bytes of it; none if it is another
+/// user's, to all but root.
 #[must_use]
-pub fn lock_holder(path: &Path) -> Option<LockHolder> {
+pub fn lock_holder(path: &Path, bytes: Option<&Range<u64>>) -> Option<LockHolder> {
     let file = identity(path)?;
-    let pid = processes().find(|pid| locks(*pid, file))?;
+    let pid = processes().find(|pid| locks(*pid, file, bytes))?;
     let name = name_of(pid);
     Some(LockHolder { pid, name })
 }
@@ -103,18 +127,20 @@ fn file_system(found: &Statx) -> Option<Device> {
 }
 
 /// Processes come and go: what cannot be read of one is not there.
-fn locks(pid: u32, file: File) -> bool {
+fn locks(pid: u32, file: File, bytes: Option<&Range<u64>>) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let opened = std::fs::read_dir(process.join("fd"));
     let mut opened = opened.into_iter().flatten().flatten();
     opened.any(|one| {
         let about = || std::fs::read_to_string(process.join("fdinfo").join(one.file_name()));
-        identity(&one.path()) == Some(file) && about().is_ok_and(|text| tells_of_lock(&text))
+        identity(&one.path()) == Some(file) && about().is_ok_and(|text| tells_of_lock(&text, bytes))
     })
 }
 
 /// A line of a descriptor begins with `lock:`, and goes on as one of the kernel's list.
-fn tells_of_lock(about: &str) -> bool {
-    let mut lines = about.lines();
-    lines.any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
+fn tells_of_lock(about: &str, bytes: Option<&Range<u64>>) -> bool {
+    let lines = about.lines().filter_map(|line| line.strip_prefix("lock:"));
+    lines
+        .filter_map(exclusive_lock)
+        .any(|lock| lock.meets(bytes))
 }

@@ -28,8 +28,9 @@ pub(super) const TARGETS: &[Target] = targets! {
         let _ = list.to_string();
     };
     partitions: |bytes| {
-        for range in format::partitions::partitions(bytes, &mut |at| sector_of(bytes, at)) {
-            assert!(0 < range.start && range.start < range.end);
+        for found in format::partitions::partitions(bytes, &mut |at| sector_of(bytes, at)) {
+            assert!(found.number > 0);
+            assert!(0 < found.bytes.start && found.bytes.start < found.bytes.end);
         }
     };
     history_record: |bytes| {

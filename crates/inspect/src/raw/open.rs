@@ -1,16 +1,13 @@
 //! Finding devices by their labels and putting the vdev tree together from them.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Guid, VdevId};
-use device::{Access, BlockDevice, FileDevice, Part};
+use device::{Access, BlockDevice, FileDevice};
 use format::config::{keys, vdev_types};
 use format::nvlist::NvList;
-use format::partitions::{HEAD_LENGTH, Sector, partitions};
-use sys::BufferMut;
 use vdev::{
     DeviceLabels, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree,
     read_labels,
@@ -46,7 +43,10 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
             path: path.clone(),
             source,
         };
-        if !std::fs::metadata(path).map_err(file_error)?.is_dir() {
+        if !std::fs::metadata(device::file_of(path))
+            .map_err(file_error)?
+            .is_dir()
+        {
             found.extend(open_parts(path)?);
             continue;
         }
@@ -70,33 +70,10 @@ fn open_parts(path: &Path) -> Result<Vec<Found>> {
     if whole.config().is_some() {
         return Ok(vec![whole]);
     }
-    let length = usize::try_from(whole.device.size()).unwrap_or(HEAD_LENGTH);
-    let mut head = BufferMut::scratch(length.min(HEAD_LENGTH));
-    if whole.device.read(0, &mut head).is_err() {
-        return Ok(vec![whole]);
-    }
-    let part = |(number, range): (usize, &Range<u64>)| {
-        let name = format!("{}, partition {}", path.display(), number + 1);
-        let part = Part::new(Arc::clone(&whole.device), range, &name);
-        let device: Arc<dyn BlockDevice> = Arc::new(part);
-        let labels = read_labels(&*device);
-        Found {
-            path: PathBuf::from(name),
-            device,
-            labels,
-        }
-    };
-    let parts: Vec<Range<u64>> = partitions(&head, &mut |at| {
-        let mut sector = BufferMut::scratch(size_of::<Sector>());
-        whole.device.read(at, &mut sector).ok()?;
-        sector.first_chunk().copied()
-    });
-    let parts = parts.iter().enumerate().map(part);
+    let parts = device::partitions_in(path).into_iter();
+    let parts = parts.filter_map(|part| open(&part).ok());
     let parts: Vec<Found> = parts.filter(|part| part.config().is_some()).collect();
-    if parts.is_empty() {
-        return Ok(vec![whole]);
-    }
-    Ok(parts)
+    Ok(if parts.is_empty() { vec![whole] } else { parts })
 }
 
 fn open(path: &Path) -> Result<Found> {

@@ -183,7 +183,10 @@ fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
         let text = format!("failed to open cache file '{path}': {reason}");
         Failure::new(FailureKind::Missing, text)
     })?;
-    let mut there: Vec<_> = devices.into_iter().filter(|path| path.exists()).collect();
+    let mut there: Vec<_> = devices
+        .into_iter()
+        .filter(|path| control::device_exists(path))
+        .collect();
     if there.is_empty() {
         // No place at all would mean everywhere.
         there.push(PathBuf::from(path));

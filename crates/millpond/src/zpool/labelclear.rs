@@ -21,7 +21,7 @@ pub(super) const COMMAND: Command = Command {
 
 fn labelclear(call: &Invocation) -> Outcome {
     let word = call.operand(0);
-    let path = if word.contains('/') || Path::new(word).exists() {
+    let path = if word.contains('/') || control::device_exists(Path::new(word)) {
         Path::new(word).to_owned()
     } else {
         Path::new("/dev").join(word)

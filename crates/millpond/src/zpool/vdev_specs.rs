@@ -312,7 +312,7 @@ pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<
             }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if file_size.is_none() {
+                if file_size.is_none() && !control::device_exists(path) {
                     let text = format!("cannot open '{shown}': no such file or device");
                     return Err(Failure::new(FailureKind::Missing, text)
                         .advise("use '--size SIZE' to have a file made"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Guid, Txg, VdevId};
-use device::{Access, BlockDevice, FileDevice};
+use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::config::{keys, vdev_types};
 use format::features;
 use format::label::PoolState;
@@ -103,7 +103,7 @@ pub fn discover(paths: &[PathBuf]) -> Result<Vec<FoundPool>> {
 /// The devices among these files and folders that have a label of a pool, or of a spare.
 pub(crate) fn labelled_devices(paths: &[PathBuf]) -> Result<Vec<FoundDevice>> {
     let candidates = candidates(paths)?.into_iter();
-    Ok(candidates.filter_map(|path| inspect(&path)).collect())
+    Ok(candidates.flat_map(|path| inspect(&path)).collect())
 }
 
 /// The files to look at.
@@ -148,10 +148,20 @@ fn is_storage(path: &Path) -> bool {
     kind.is_block_device() || (kind.is_file() && large)
 }
 
-/// The device, when its labels belong to a pool.
-fn inspect(path: &Path) -> Option<FoundDevice> {
-    let device = FileDevice::open(path, Access::ReadOnly).ok()?;
-    labelled(path, &device)
+/// The device, when its labels belong to a pool; or those partitions inside an image whose labels do.
+fn inspect(path: &Path) -> Vec<FoundDevice> {
+    let open = |path: &Path| FileDevice::open(path, Access::ReadOnly).ok();
+    let Some(device) = open(path) else {
+        return Vec::new();
+    };
+    let found = labelled(path, &device);
+    // The kernel shows the partitions of disks.
+    if found.is_some() || device.kind() != DeviceKind::File {
+        return found.into_iter().collect();
+    }
+    let parts = device::partitions_in(path).into_iter();
+    let parts = parts.filter_map(|part| labelled(&part, &open(&part)?));
+    parts.collect()
 }
 
 /// The newest configuration in a device's labels.

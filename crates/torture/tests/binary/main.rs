@@ -38,6 +38,7 @@ mod names;
 mod network_disks;
 mod owners;
 mod packages;
+mod partitions;
 mod progress;
 mod projects;
 mod raw_streams;
