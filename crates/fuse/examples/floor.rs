@@ -188,7 +188,7 @@ impl Floor {
             }
             Operation::Getattr { .. } => self.attribute(node),
             Operation::Setattr(change) => {
-                if change.fields.has(SetattrFields::SIZE)
+                if change.fields.contains(SetattrFields::SIZE)
                     && let Some(node) = self.nodes(node).get_mut(&node)
                 {
                     node.size = change.size;
@@ -307,10 +307,10 @@ fn initialise(device: &FuseDevice) -> Result<(), Errno> {
     ];
     let wanted = wanted
         .iter()
-        .fold(InitFlags::NONE, |all, one| all.with(*one));
+        .fold(InitFlags::empty(), |all, one| all.union(*one));
     let reply = InitReply {
         max_readahead: TRANSFER_LEN_MAX,
-        flags: wanted.common(init.flags),
+        flags: wanted.intersection(init.flags),
         max_background: 64,
         congestion_threshold: 48,
         max_write: TRANSFER_LEN_MAX,

@@ -1,4 +1,4 @@
-//! The table of open files: handles are numbers that the kernel gives back.
+//! The table of open files: handles are numbers that the kernel returns.
 //!
 //! Sharded, so that two files' operations rarely meet; a lock is held for a look-up, never for an
 //! operation.

@@ -1,7 +1,7 @@
 //! Which opens of a file go past the kernel's page cache.
 //!
 //! A file that is only written gains nothing from cached pages, and costs two copies, memory twice
-//! and a question about `security.capability`: such an open is direct. It must not leave old pages
+//! and a request for `security.capability`: such an open is direct. It must not leave old pages
 //! with the others that have the file open, who read through the cache. The kernel drops the
 //! pages of a direct write before it asks us to write; a reader may fetch them again before the
 //! write is done, and be gone again. So once another open has used the cache, a direct write ends only
@@ -42,7 +42,7 @@ pub(crate) struct OpenTracker {
     shards: Arc<[Shard; SHARDS]>,
 }
 
-/// One open's part; given back when it is dropped.
+/// One open's part; returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     shards: Arc<[Shard; SHARDS]>,

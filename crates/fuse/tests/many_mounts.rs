@@ -209,7 +209,7 @@ fn a_mount_in_use_has_readers_of_its_own_and_gives_them_back() {
 fn mounts_end_while_they_are_used_and_change_hands() {
     for round in 0..4 {
         let Some(many) = Many::new(8) else { return };
-        // Given back as soon as nobody asks for a moment.
+        // Returned as soon as nobody asks for a moment.
         fuse::BUSY_IDLE_MS.set(1);
         for number in 0..8 {
             fs::write(many.path(number, "file"), b"words").unwrap();

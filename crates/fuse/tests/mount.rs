@@ -287,7 +287,7 @@ fn cached_operations_pass_blocked_ones() {
             let path = at.path(&format!("slow{index}"));
             fs::write(&path, b"data").unwrap();
             let node = fs::metadata(&path).unwrap().ino();
-            let flags = fuse::wire::XattrFlags::NONE;
+            let flags = fuse::wire::XattrFlags::empty();
             fuse::Tree::setxattr(&*at.tree, &who, node, b"user.slow", b"", flags).unwrap();
             at.mount().session().invalidate_node(node);
             path

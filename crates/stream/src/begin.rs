@@ -37,9 +37,10 @@ impl Header {
     /// BEGIN's word.
     #[must_use]
     pub const fn version_info(self, features: Features) -> u64 {
-        VersionInfo::AT
-            .features
-            .set(VersionInfo::AT.header.set(0, self.number()), features.0)
+        VersionInfo::AT.features.set(
+            VersionInfo::AT.header.set(0, self.number()),
+            features.bits(),
+        )
     }
 }
 

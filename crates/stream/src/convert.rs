@@ -81,18 +81,20 @@ pub struct Recompress {
 impl Change for Recompress {
     fn head(&mut self, begin: &mut BeginRecord, _order: ByteOrder) -> Result<(), StreamError> {
         let features = Features::of(begin.version_info);
-        if features.has(Features::RAW) {
+        if features.contains(Features::RAW) {
             return Err(StreamError::Misplaced("encrypted blocks"));
         }
         let zstd = matches!(self.kind, Compression::Zstd(_));
         let is_plain = self.kind.is_off();
-        let features = Features(features.0 & !Features::COMPRESSED.0)
+        let features = features
+            .difference(Features::COMPRESSED)
             .with_if(Features::COMPRESSED, !is_plain)
             .with_if(Features::LZ4, self.kind == Compression::Lz4)
             .with_if(Features::ZSTD, zstd);
-        begin.version_info = VersionInfo::AT
-            .features
-            .set(Header::Substream.version_info(Features::NONE), features.0);
+        begin.version_info = VersionInfo::AT.features.set(
+            Header::Substream.version_info(Features::empty()),
+            features.bits(),
+        );
         Ok(())
     }
 

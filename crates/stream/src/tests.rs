@@ -10,7 +10,7 @@ fn begin(header: Header, name: &[u8]) -> BeginRecord {
     BeginRecord {
         payload_length: 0,
         magic: 0,
-        version_info: header.version_info(Features::SA_SPILL.with(Features::COMPRESSED)),
+        version_info: header.version_info(Features::SA_SPILL.union(Features::COMPRESSED)),
         creation_time: 1_700_000_000,
         object_set_kind: 2,
         flags: FLAG_FREE_RECORDS | FLAG_SPILL_BLOCK,

@@ -202,33 +202,33 @@ pub(super) fn open_options(opening: Opening) -> OpenOptions {
 pub(super) fn set_attributes(change: &SetattrRequest) -> SetAttributes {
     let fields = change.fields;
     let set_time = |at: SetattrFields, now: SetattrFields, value: wire::Timestamp| {
-        if fields.has(now) {
+        if fields.contains(now) {
             Some(SetTime::Now)
         } else {
-            fields.has(at).then(|| SetTime::At(time_back(value)))
+            fields.contains(at).then(|| SetTime::At(time_back(value)))
         }
     };
     SetAttributes {
         permissions: fields
-            .has(SetattrFields::MODE)
+            .contains(SetattrFields::MODE)
             .then_some(change.mode & 0o7777),
-        uid: fields.has(SetattrFields::UID).then_some(change.uid),
-        gid: fields.has(SetattrFields::GID).then_some(change.gid),
-        size: fields.has(SetattrFields::SIZE).then_some(change.size),
+        uid: fields.contains(SetattrFields::UID).then_some(change.uid),
+        gid: fields.contains(SetattrFields::GID).then_some(change.gid),
+        size: fields.contains(SetattrFields::SIZE).then_some(change.size),
         atime: set_time(SetattrFields::ATIME, SetattrFields::ATIME_NOW, change.atime),
         mtime: set_time(SetattrFields::MTIME, SetattrFields::MTIME_NOW, change.mtime),
         ctime: fields
-            .has(SetattrFields::CTIME)
+            .contains(SetattrFields::CTIME)
             .then(|| time_back(change.ctime)),
-        kill_set_id: fields.has(SetattrFields::KILL_SUIDGID),
-        by_open_handle: fields.has(SetattrFields::HANDLE),
+        kill_set_id: fields.contains(SetattrFields::KILL_SUIDGID),
+        by_open_handle: fields.contains(SetattrFields::HANDLE),
         ..SetAttributes::default()
     }
 }
 
 pub(super) fn rename_mode(flags: RenameFlags) -> Reply<RenameMode> {
     match flags {
-        RenameFlags::NONE => Ok(RenameMode::Replace),
+        none if none.is_empty() => Ok(RenameMode::Replace),
         RenameFlags::NOREPLACE => Ok(RenameMode::NoReplace),
         RenameFlags::EXCHANGE => Ok(RenameMode::Exchange),
         RenameFlags::WHITEOUT => Ok(RenameMode::Whiteout),

@@ -79,9 +79,9 @@ impl DatasetTree {
         });
         // Nothing changes data but through this mount, so that cached pages stay right; a close
         // has nothing to flush.
-        let flags = OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH);
+        let flags = OpenReplyFlags::KEEP_CACHE.union(OpenReplyFlags::NOFLUSH);
         let flags = if is_direct {
-            flags.with(OpenReplyFlags::DIRECT_IO)
+            flags.union(OpenReplyFlags::DIRECT_IO)
         } else {
             flags
         };
@@ -434,10 +434,13 @@ impl Tree for DatasetTree {
         let share = handle
             .share
             .as_ref()
-            .filter(|_| !how.flags.has(WriteFlags::CACHE));
-        let (is_cached, gathers) = (how.flags.has(WriteFlags::CACHE), self.gathering.is_on());
+            .filter(|_| !how.flags.contains(WriteFlags::CACHE));
+        let (is_cached, gathers) = (
+            how.flags.contains(WriteFlags::CACHE),
+            self.gathering.is_on(),
+        );
         let options = WriteOptions {
-            kill_set_id: how.flags.has(WriteFlags::KILL_SUIDGID),
+            kill_set_id: how.flags.contains(WriteFlags::KILL_SUIDGID),
             drop_capability: share.is_some_and(Share::is_direct),
             sync: how.durable,
             // The kernel knows where the file ends, or only it does.
@@ -551,7 +554,7 @@ impl Tree for DatasetTree {
     ) -> Reply<()> {
         let (view, object) = self.resolve_file(node, Errno::EOPNOTSUPP)?;
         let mode = match flags {
-            XattrFlags::NONE => XattrMode::Either,
+            none if none.is_empty() => XattrMode::Either,
             XattrFlags::CREATE => XattrMode::Create,
             XattrFlags::REPLACE => XattrMode::Replace,
             _ => return Err(Errno::EINVAL),
@@ -600,10 +603,10 @@ impl Tree for DatasetTree {
         (offset, length): (u64, u64),
         mode: FallocateMode,
     ) -> Reply<()> {
-        let keep_size = mode.has(FallocateMode::KEEP_SIZE);
-        let mode = match mode.without(FallocateMode::KEEP_SIZE) {
-            FallocateMode::NONE if keep_size => AllocateMode::KeepSize,
-            FallocateMode::NONE => AllocateMode::Extend,
+        let keep_size = mode.contains(FallocateMode::KEEP_SIZE);
+        let mode = match mode.difference(FallocateMode::KEEP_SIZE) {
+            none if none.is_empty() && keep_size => AllocateMode::KeepSize,
+            none if none.is_empty() => AllocateMode::Extend,
             FallocateMode::PUNCH_HOLE if keep_size => AllocateMode::PunchHole,
             FallocateMode::ZERO_RANGE => AllocateMode::ZeroRange { keep_size },
             _ => return Err(Errno::EOPNOTSUPP),

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes a write into its pages and tells us later, so that a refusal would come too late. It keeps no more
 //! than a bound of such pages. As long as space for all of them, wherever they lie, is promised ahead, writers go on
-//! without a question. When that cannot be promised any more, near the end of a pool or of a quota, the kernel is made
+//! without asking. When that cannot be promised any more, near the end of a pool or of a quota, the kernel is made
 //! to ask for the attributes of a file before each write, and the answer waits until what it has of that file has been
 //! written here, and says what a write would have been told. What was taken before has credit: it is stored beyond
 //! limits, in what is kept back of the pool.

@@ -158,7 +158,7 @@ impl Views {
         }
     }
 
-    /// Gives back what [`Views::suspend`] took, in the same epoch, unless the mount has ended meanwhile.
+    /// Returns what [`Views::suspend`] took, in the same epoch, unless the mount has ended meanwhile.
     pub(super) fn put_back(&self, live: Arc<Live>) {
         let mut suspended = self.suspended.lock();
         let mut state = self.live.write();

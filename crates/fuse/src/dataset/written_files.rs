@@ -29,8 +29,8 @@ impl DatasetTree {
     /// before: no program asks so. And a size comes with the times that change with it.
     pub(super) fn asked_for(&self, change: &SetattrRequest) -> SetAttributes {
         const TIMES: SetattrFields = SetattrFields::MTIME
-            .with(SetattrFields::CTIME)
-            .with(SetattrFields::HANDLE);
+            .union(SetattrFields::CTIME)
+            .union(SetattrFields::HANDLE);
         SetAttributes {
             was_allowed: self.gathering.is_on() && change.fields == TIMES,
             keeps_times: self.gathering.is_on(),

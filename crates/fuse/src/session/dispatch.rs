@@ -243,7 +243,7 @@ impl Worker {
             direct: write.flags & OPEN_DIRECT != 0,
         };
         let takes_set_id =
-            write.write_flags.has(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);
+            write.write_flags.contains(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);
         let written = tree.write(handle, offset, write.data, how)?;
         if takes_set_id {
             self.shared.forget_mode(header.node);
@@ -278,7 +278,7 @@ impl Worker {
         handle: u64,
     ) -> Result<Answer, Errno> {
         let (tree, node) = (&*self.shared.tree, header.node);
-        if !flags.has(GetattrFlags::HANDLE) || !self.shared.gathers_writes() {
+        if !flags.contains(GetattrFlags::HANDLE) || !self.shared.gathers_writes() {
             return getattr(tree, node);
         }
         match tree.before_write(handle)? {
@@ -482,7 +482,7 @@ fn fallocate(
         &caller(request),
         handle,
         range,
-        FallocateMode(fallocate.mode),
+        FallocateMode::from_bits_retain(fallocate.mode),
     )?;
     if takes_set_id {
         shared.forget_mode(request.header.node);

@@ -63,14 +63,14 @@ pub(crate) enum Negotiation {
 pub(crate) fn negotiate(request: &InitRequest, options: &SessionOptions) -> Negotiation {
     let mut wanted = WANTED
         .iter()
-        .fold(InitFlags::NONE, |all, one| all.with(*one));
+        .fold(InitFlags::empty(), |all, one| all.union(*one));
     if options.writeback_cache && request.minor >= MINOR_WITH_GATHERING {
-        wanted = wanted.with(InitFlags::WRITEBACK_CACHE);
+        wanted = wanted.union(InitFlags::WRITEBACK_CACHE);
     }
     if options.posix_acl {
-        wanted = wanted.with(InitFlags::POSIX_ACL);
+        wanted = wanted.union(InitFlags::POSIX_ACL);
     }
-    let flags = wanted.common(request.flags);
+    let flags = wanted.intersection(request.flags);
     let reply = InitReply {
         max_readahead: request.max_readahead.max(TRANSFER_LEN_MAX),
         flags,
@@ -89,7 +89,7 @@ pub(crate) fn negotiate(request: &InitRequest, options: &SessionOptions) -> Nego
     let settled = Settled {
         flags,
         dialect: Dialect {
-            extended_setxattr: flags.has(InitFlags::SETXATTR_EXT),
+            extended_setxattr: flags.contains(InitFlags::SETXATTR_EXT),
         },
         has_epochs: request.minor >= MINOR_WITH_EPOCHS,
     };

@@ -1,7 +1,7 @@
 //! Requests that wait without a reader.
 //!
 //! The last reader that is free waits for nothing that other callers can keep up for as long as they like. A change for
-//! which there is no room is given back by the engine before anything was changed; the request is kept, and served
+//! which there is no room is returned by the engine before anything was changed; the request is kept, and served
 //! again, from the start, when its turn has come. And when no further reader may be started, the last one does not even
 //! begin what may wait for a disk. Both are served by the threads of a thread pool, which nobody else needs.
 

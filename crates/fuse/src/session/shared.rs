@@ -118,14 +118,14 @@ impl Shared {
 
     /// Whether the kernel gathers writes.
     pub(super) fn gathers_writes(&self) -> bool {
-        self.settled.flags.has(InitFlags::WRITEBACK_CACHE)
+        self.settled.flags.contains(InitFlags::WRITEBACK_CACHE)
     }
 
     /// How the kernel is to treat an open. A kernel that gathers writes owns size and times: what
     /// went past it would not count.
     pub(super) fn open_flags(&self, wanted: OpenReplyFlags) -> OpenReplyFlags {
         if self.gathers_writes() {
-            wanted.without(OpenReplyFlags::DIRECT_IO)
+            wanted.difference(OpenReplyFlags::DIRECT_IO)
         } else {
             wanted
         }

@@ -5,7 +5,7 @@
 //! turn. So a session that is the daemon's own asks for more weight while requests are read and others compute. Not
 //! while its other threads (txg, compression, scrub) compute much: they have the same session, and are to get no more
 //! than a program would. Nor while CPUs are free: readers that poll leave the CPU to their caller only as long as their
-//! session weighs no more than the caller's. It is given back when nobody has asked for a while.
+//! session weighs no more than the caller's. It is taken back when nobody has asked for a while.
 
 use super::counters::counters;
 use crate::tunables::SESSION_WEIGHT;

@@ -293,10 +293,10 @@ impl<'a> Arguments<'a> {
         let fields = &mut self.fields;
         let (major, minor) = (fields.u32()?, fields.u32()?);
         let max_readahead = fields.u32().unwrap_or(0);
-        let low = InitFlags(u64::from(fields.u32().unwrap_or(0)));
+        let low = InitFlags::from_bits_retain(u64::from(fields.u32().unwrap_or(0)));
         let high = u64::from(fields.u32().unwrap_or(0));
-        let flags = if low.has(InitFlags::INIT_EXT) {
-            InitFlags(low.0 | high << 32)
+        let flags = if low.contains(InitFlags::INIT_EXT) {
+            InitFlags::from_bits_retain(low.bits() | high << 32)
         } else {
             low
         };
@@ -359,9 +359,9 @@ impl<'a> Arguments<'a> {
 
     fn rename(&mut self, opcode: Opcode) -> Option<RenameRequest<'a>> {
         let new_directory = self.fields.u64()?;
-        let mut flags = RenameFlags::NONE;
+        let mut flags = RenameFlags::empty();
         if opcode == Opcode::Rename2 {
-            flags = RenameFlags(self.fields.u32()?);
+            flags = RenameFlags::from_bits_retain(self.fields.u32()?);
             self.fields.u32()?;
         }
         let (name, new_name) = (self.name()?, self.name()?);
@@ -405,7 +405,7 @@ impl<'a> Arguments<'a> {
     fn setxattr(&mut self) -> Option<SetxattrRequest<'a>> {
         const ACL_KILL_SGID: u32 = 1;
         let size = usize::try_from(self.fields.u32()?).ok()?;
-        let flags = XattrFlags(self.fields.u32()?);
+        let flags = XattrFlags::from_bits_retain(self.fields.u32()?);
         let mut kill_sgid = false;
         if self.dialect.extended_setxattr {
             kill_sgid = self.fields.u32()? & ACL_KILL_SGID != 0;
@@ -459,7 +459,7 @@ impl<'a> Arguments<'a> {
 
     /// Flags and a handle.
     fn getattr_fields(&mut self) -> Option<(GetattrFlags, u64)> {
-        let flags = GetattrFlags(self.fields.u32()?);
+        let flags = GetattrFlags::from_bits_retain(self.fields.u32()?);
         self.fields.u32()?;
         Some((flags, self.fields.u64()?))
     }
@@ -509,7 +509,7 @@ impl<'a> Arguments<'a> {
         let fields = &mut self.fields;
         let (handle, offset) = (fields.u64()?, fields.u64()?);
         let size = usize::try_from(fields.u32()?).ok()?;
-        let write_flags = WriteFlags(fields.u32()?);
+        let write_flags = WriteFlags::from_bits_retain(fields.u32()?);
         let _lock_owner = fields.u64()?;
         let flags = fields.u32()?;
         fields.u32()?;
@@ -527,21 +527,21 @@ impl<'a> Arguments<'a> {
         Some(Operation::Release {
             handle: fields.u64()?,
             flags: fields.u32()?,
-            release_flags: ReleaseFlags(fields.u32()?),
+            release_flags: ReleaseFlags::from_bits_retain(fields.u32()?),
         })
     }
 
     fn fsync(&mut self) -> Option<Operation<'a>> {
         Some(Operation::Fsync {
             handle: self.fields.u64()?,
-            flags: FsyncFlags(self.fields.u32()?),
+            flags: FsyncFlags::from_bits_retain(self.fields.u32()?),
         })
     }
 
     fn fsyncdir(&mut self) -> Option<Operation<'a>> {
         Some(Operation::Fsyncdir {
             handle: self.fields.u64()?,
-            flags: FsyncFlags(self.fields.u32()?),
+            flags: FsyncFlags::from_bits_retain(self.fields.u32()?),
         })
     }
 
@@ -605,7 +605,7 @@ impl<'a> Arguments<'a> {
 const OPEN_KILL_SUIDGID: u32 = 1;
 
 fn setattr(fields: &mut Fields<'_>) -> Option<SetattrRequest> {
-    let valid = SetattrFields(fields.u32()?);
+    let valid = SetattrFields::from_bits_retain(fields.u32()?);
     fields.u32()?;
     let (handle, size) = (fields.u64()?, fields.u64()?);
     let _lock_owner = fields.u64()?;

@@ -272,7 +272,7 @@ impl Body {
     }
 
     fn open_fields(&mut self, handle: u64, flags: OpenReplyFlags) -> &mut Self {
-        self.u64(handle).u32(flags.0).u32(0)
+        self.u64(handle).u32(flags.bits()).u32(0)
     }
 
     /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK.
@@ -375,8 +375,8 @@ impl Body {
     /// INIT.
     #[must_use]
     pub fn init(reply: &InitReply) -> Self {
-        let low = u32::try_from(reply.flags.0 & 0xFFFF_FFFF).unwrap_or(0);
-        let high = u32::try_from(reply.flags.0 >> 32).unwrap_or(0);
+        let low = u32::try_from(reply.flags.bits() & 0xFFFF_FFFF).unwrap_or(0);
+        let high = u32::try_from(reply.flags.bits() >> 32).unwrap_or(0);
         let mut body = Self::new();
         body.u32(PROTOCOL_MAJOR)
             .u32(PROTOCOL_MINOR)

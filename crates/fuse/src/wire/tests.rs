@@ -88,7 +88,7 @@ fn a_write_lends_its_data() {
         (handle, offset, data, flags),
         (9, 4096, b"hello".as_slice(), 2)
     );
-    assert!(write_flags.has(WriteFlags::KILL_SUIDGID));
+    assert!(write_flags.contains(WriteFlags::KILL_SUIDGID));
     let short = message(16, 0, &[&parts.concat(), b"hell"]);
     let refusal = decode_request(&short, Dialect::default());
     assert_eq!(refusal, Err(WireError::Truncated { opcode: 16 }));
@@ -150,14 +150,14 @@ fn init_of_old_and_new_kernels() {
     let Operation::Init(init) = decoded(&old) else {
         panic!("no init")
     };
-    assert_eq!((init.major, init.minor, init.flags.0), (7, 31, 0x3F));
+    assert_eq!((init.major, init.minor, init.flags.bits()), (7, 31, 0x3F));
     let mut fields = vec![7, 45, 131_072, 1 << 30, 1 << 2];
     fields.resize(16, 0);
     let new = message(26, 0, &[&words(&fields)]);
     let Operation::Init(init) = decoded(&new) else {
         panic!("no init")
     };
-    assert!(init.flags.has(InitFlags::CREATE_SUPP_GROUP));
+    assert!(init.flags.contains(InitFlags::CREATE_SUPP_GROUP));
 }
 
 #[test]
@@ -195,14 +195,14 @@ fn reply_layouts_have_their_sizes() {
     };
     let init = InitReply {
         max_readahead: 0,
-        flags: InitFlags(u64::MAX),
+        flags: InitFlags::from_bits_retain(u64::MAX),
         max_background: 1,
         congestion_threshold: 1,
         max_write: 1,
         time_granularity_ns: 1,
         max_pages: 1,
     };
-    let none = OpenReplyFlags::NONE;
+    let none = OpenReplyFlags::empty();
     let sizes = [
         (Body::entry(&entry), 128),
         (Body::attribute(&attributes, Duration::ZERO), 104),

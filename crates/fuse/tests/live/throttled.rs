@@ -284,7 +284,7 @@ fn a_mount_ends_while_writers_wait_for_room() {
     while at.disk.engine.dirty_counts().total_bytes != 0 {
         assert!(
             Instant::now() < deadline,
-            "room that was given is not given back"
+            "room that was given is not returned"
         );
         std::thread::sleep(Duration::from_millis(5));
     }

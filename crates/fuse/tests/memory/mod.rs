@@ -204,22 +204,22 @@ impl Tree for Memory {
     ) -> Reply<(Attributes, Duration)> {
         let node = self.node(node)?;
         let mut content = node.lock().unwrap();
-        if change.fields.has(SetattrFields::SIZE) {
+        if change.fields.contains(SetattrFields::SIZE) {
             content
                 .data
                 .resize(usize::try_from(change.size).unwrap(), 0);
             content.attributes.size = change.size;
         }
-        if change.fields.has(SetattrFields::MODE) {
+        if change.fields.contains(SetattrFields::MODE) {
             content.attributes.mode = content.attributes.mode & !0o7777 | change.mode & 0o7777;
         }
-        if change.fields.has(SetattrFields::UID) {
+        if change.fields.contains(SetattrFields::UID) {
             content.attributes.uid = change.uid;
         }
-        if change.fields.has(SetattrFields::GID) {
+        if change.fields.contains(SetattrFields::GID) {
             content.attributes.gid = change.gid;
         }
-        if change.fields.has(SetattrFields::MTIME) {
+        if change.fields.contains(SetattrFields::MTIME) {
             content.attributes.mtime = change.mtime;
         }
         content.attributes.ctime = now();
@@ -292,7 +292,7 @@ impl Tree for Memory {
         flags: RenameFlags,
     ) -> Reply<()> {
         let moved = self.named(from.0, from.1)?;
-        if flags.has(RenameFlags::NOREPLACE) && self.named(to.0, to.1).is_ok() {
+        if flags.contains(RenameFlags::NOREPLACE) && self.named(to.0, to.1).is_ok() {
             return Err(Errno::EEXIST);
         }
         self.node(from.0)?.lock().unwrap().names.remove(from.1);
@@ -312,11 +312,11 @@ impl Tree for Memory {
         if opening.flags & 3 == 2 {
             *self.writers.lock().unwrap().entry(node).or_default() += 1;
         }
-        let flags = OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH);
+        let flags = OpenReplyFlags::KEEP_CACHE.union(OpenReplyFlags::NOFLUSH);
         if opening.flags & 3 == 1 {
             return Ok(Opened {
                 handle: node | DIRECT,
-                flags: flags.with(OpenReplyFlags::DIRECT_IO),
+                flags: flags.union(OpenReplyFlags::DIRECT_IO),
                 forgets_attributes: false,
             });
         }
@@ -454,7 +454,7 @@ impl Tree for Memory {
     ) -> Reply<()> {
         let node = self.node(node)?;
         let mut content = node.lock().unwrap();
-        if flags.has(XattrFlags::CREATE) && content.xattrs.contains_key(name) {
+        if flags.contains(XattrFlags::CREATE) && content.xattrs.contains_key(name) {
             return Err(Errno::EEXIST);
         }
         content.xattrs.insert(name.to_vec(), value.to_vec());
@@ -489,7 +489,7 @@ impl Tree for Memory {
         (offset, length): (u64, u64),
         mode: FallocateMode,
     ) -> Reply<()> {
-        if mode != FallocateMode::NONE {
+        if mode != FallocateMode::empty() {
             return Err(Errno::EOPNOTSUPP);
         }
         let node = self.node(handle)?;

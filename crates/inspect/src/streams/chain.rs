@@ -128,7 +128,7 @@ impl Chain {
     /// The streams of a snapshot: one that is whole, or parts that go on with each other.
     fn group(&self, to: Guid) -> Vec<&Stream> {
         let all = || self.streams().filter(|one| one.to == to);
-        let is_alone = |one: &&Stream| one.is_whole && !one.features.has(Features::RESUMING);
+        let is_alone = |one: &&Stream| one.is_whole && !one.features.contains(Features::RESUMING);
         match all().find(is_alone) {
             Some(whole) => vec![whole],
             None => all().collect(),

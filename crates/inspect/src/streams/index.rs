@@ -70,17 +70,17 @@ impl Index {
             path: stream.name(),
             problem,
         };
-        if stream.features.has(Features::RAW) {
+        if stream.features.contains(Features::RAW) {
             return Err(unsuitable(
                 "it is encrypted, and only a pool with its key can read it",
             ));
         }
-        if stream.features.has(Features::DEDUP) {
+        if stream.features.contains(Features::DEDUP) {
             return Err(unsuitable(
                 "it is deduplicated: 'zstream redup' makes a plain stream of it",
             ));
         }
-        if stream.features.unknown() != Features::NONE {
+        if stream.features.unknown() != Features::empty() {
             return Err(unsuitable("it has features that are not known here"));
         }
         (self.kind, self.guid) = (stream.kind, stream.to);

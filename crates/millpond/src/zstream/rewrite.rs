@@ -156,8 +156,8 @@ impl Change for Redup {
         self.guid = begin.to_guid.0;
         let features = Features::of(begin.version_info);
         // Neither the blocks by reference are there any more, nor what else old senders said of them.
-        let plain = features.0 & !(Features::DEDUP.0 | 2);
-        let word = Header::Substream.version_info(Features::NONE);
+        let plain = features.bits() & !(Features::DEDUP.bits() | 2);
+        let word = Header::Substream.version_info(Features::empty());
         begin.version_info = VersionInfo::AT.features.set(word, plain);
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Head {
     /// It says what no sender does, or what cannot be received.
     pub fn of(begin: &BeginRecord, payload: &[u8]) -> Result<Self, ReceiveError> {
         let features = Features::of(begin.version_info);
-        if features.unknown() != Features::NONE || features.has(Features::DEDUP) {
+        if features.unknown() != Features::empty() || features.contains(Features::DEDUP) {
             return Err(ReceiveError::UnknownFeature);
         }
         let name = std::str::from_utf8(begin_name(begin)).ok();
@@ -88,7 +88,7 @@ impl Head {
         let list = decode_list(payload)?;
         let word = |name: &str| list.as_ref().and_then(|list| list.u64(name));
         let resumes_at = features
-            .has(Features::RESUMING)
+            .contains(Features::RESUMING)
             .then(|| word("resume_object").zip(word("resume_offset")))
             .map(|at| at.ok_or(ReceiveError::Invalid("a rest that begins nowhere")))
             .transpose()?;
@@ -103,7 +103,7 @@ impl Head {
             resumes_at,
             redaction: redaction(begin, features, list.as_ref())?,
             sealed: features
-                .has(Features::RAW)
+                .contains(Features::RAW)
                 .then(|| sealed(begin, features, list.as_ref()))
                 .transpose()?,
             flags: begin.flags,
@@ -146,7 +146,7 @@ impl Head {
         ];
         let services = &dsl.mos().services;
         for (feature, of_pool) in needed {
-            if self.features.has(feature) && !services.is_enabled(of_pool) {
+            if self.features.contains(feature) && !services.is_enabled(of_pool) {
                 return Err(ReceiveError::Upgrade(of_pool.guid));
             }
         }
@@ -162,7 +162,7 @@ impl Head {
         ];
         let features = counted
             .into_iter()
-            .filter(|(feature, _)| self.features.has(*feature))
+            .filter(|(feature, _)| self.features.contains(*feature))
             .map(|(_, counted)| counted);
         BeginReceive {
             path: place.path.clone(),
@@ -172,7 +172,7 @@ impl Head {
             origin: place.origin.clone(),
             force: place.force,
             case_insensitive: self.flags & FLAG_CASE_INSENSITIVE != 0,
-            large_blocks: self.features.has(Features::LARGE_BLOCKS),
+            large_blocks: self.features.contains(Features::LARGE_BLOCKS),
             features: features.collect(),
             unencrypted: place.unencrypted,
             resumable: place.resumable.then(|| self.state()),
@@ -236,10 +236,10 @@ impl Head {
                 offset: 0,
                 bytes: 0,
             },
-            large_blocks: self.features.has(Features::LARGE_BLOCKS),
-            embedded: self.features.has(Features::EMBED_DATA),
-            compressed: self.features.has(Features::COMPRESSED),
-            raw: self.features.has(Features::RAW),
+            large_blocks: self.features.contains(Features::LARGE_BLOCKS),
+            embedded: self.features.contains(Features::EMBED_DATA),
+            compressed: self.features.contains(Features::COMPRESSED),
+            raw: self.features.contains(Features::RAW),
             redacted_from: self.redaction.from.clone(),
         }
     }
@@ -258,7 +258,7 @@ fn redaction(
         Some(_) | None => None,
     };
     let by = guids("redact_snaps").filter(|guids| !guids.is_empty());
-    if features.has(Features::REDACTED) && by.is_none() {
+    if features.contains(Features::REDACTED) && by.is_none() {
         return Err(ReceiveError::Invalid(
             "a redacted stream that does not say by which snapshots",
         ));
@@ -277,7 +277,7 @@ fn sealed(
     list: Option<&NvList>,
 ) -> Result<SealedStream, ReceiveError> {
     let invalid = || ReceiveError::Invalid("a raw stream that lacks something of its keys");
-    if features.has(Features::EMBED_DATA) || begin.flags & FLAG_SPILL_BLOCK == 0 {
+    if features.contains(Features::EMBED_DATA) || begin.flags & FLAG_SPILL_BLOCK == 0 {
         return Err(ReceiveError::Invalid(
             "a raw stream with what none can have",
         ));

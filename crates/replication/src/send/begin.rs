@@ -59,7 +59,7 @@ fn form(pool: &Pool, job: &SendJob, version: u64) -> Result<Form, SendError> {
     // In an encrypted dataset no block lies in its pointer.
     let embedded = (asked.embedded || asked.raw) && !is_encrypted && is_active(&EMBEDDED_DATA);
     let compressed = raw || ((asked.compressed || asked.raw) && !is_encrypted);
-    let features = Features::NONE
+    let features = Features::empty()
         .with_if(Features::SA_SPILL, version >= VERSION_SPILL)
         .with_if(Features::EMBED_DATA, embedded)
         .with_if(

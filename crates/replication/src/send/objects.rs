@@ -558,8 +558,8 @@ impl Walk<'_> {
     fn stays_embedded(&self, pointer: &BlockPointer) -> bool {
         let known = |number: u8| match number {
             ..=OLD_COMPRESSIONS => true,
-            LZ4 => self.form.features.has(Features::LZ4),
-            ZSTD => self.form.features.has(Features::ZSTD),
+            LZ4 => self.form.features.contains(Features::LZ4),
+            ZSTD => self.form.features.contains(Features::ZSTD),
             _ => false,
         };
         self.form.embedded

@@ -109,7 +109,7 @@ fn deduplicated(whole: &[u8]) -> (Vec<u8>, u64) {
         let written = match item.record {
             Record::Begin(mut begin) => {
                 let features = VersionInfo::AT.features;
-                let all = features.get(begin.version_info) | Features::DEDUP.0;
+                let all = features.get(begin.version_info) | Features::DEDUP.bits();
                 begin.version_info = features.set(begin.version_info, all);
                 writer.begin(begin, None)
             }

@@ -67,7 +67,7 @@ impl Service {
             let features = if request.holds {
                 Features::HOLDS
             } else {
-                Features::NONE
+                Features::empty()
             };
             let begun = writer.begin_package(name.as_bytes(), features, list.as_ref());
             begun.map_err(framed)?;

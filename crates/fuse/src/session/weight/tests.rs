@@ -72,7 +72,7 @@ fn nobody_gets_more_while_cpus_are_free() {
     // One who rests for a moment changes nothing; all do.
     let targets = looks(&mut state, 12, (0.5, 0.0), &[6, 6, 6, 4]);
     assert!(!targets[8..].contains(&Target::Usual));
-    // Fewer than CPUs, for longer: it is given back.
+    // Fewer than CPUs, for longer: it is taken back.
     let targets = looks(&mut state, 14, (0.5, 0.0), &[3]);
     assert_eq!(targets.last(), Some(&Target::Usual));
     let targets = looks(&mut state, 16, (0.5, 0.0), &[6]);
