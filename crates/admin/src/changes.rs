@@ -23,7 +23,7 @@ pub enum Change {
     Rollback(Rollback),
     /// Make a writable copy of a snapshot.
     Clone(CloneSnapshot),
-    /// Make a clone the origin of its origin.
+    /// Promote a clone: its origin becomes a clone of it.
     Promote(Promote),
     /// Give a dataset, snapshot or bookmark another name.
     Rename(Rename),
@@ -218,7 +218,7 @@ pub struct CloneSnapshot {
     pub unmounted: bool,
 }
 
-/// Make a clone the origin of its origin.
+/// Promote a clone: its origin becomes a clone of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promote {
     /// The clone.
@@ -514,7 +514,7 @@ pub enum RemoveAction {
         /// In bytes.
         exact: bool,
     },
-    /// To give up the removal that is under way.
+    /// To cancel the removal that is under way.
     Cancel,
 }
 

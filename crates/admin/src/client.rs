@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::message::{Request, Response};
+use crate::queries::{Heard, Listing, Single, answer_of, pages_of};
 use crate::wire::{WireError, receive, send};
 use crate::{Failure, FailureKind};
 
@@ -209,6 +210,42 @@ impl Connection {
         part: &mut dyn FnMut(Response) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.converse(request, part).map_err(Broken::failure)
+    }
+
+    /// Asks; the answer.
+    ///
+    /// # Errors
+    /// It was refused, or the connection failed.
+    pub fn ask<Q: Single>(&mut self, query: Q) -> Result<Q::Answer, Failure> {
+        answer_of(query, |request, part| self.call(request, part))
+    }
+
+    /// Asks for a list; its pages and warnings as they come. A failure of `hear` ends the conversation.
+    ///
+    /// # Errors
+    /// It was refused, the connection failed, or `hear` did.
+    pub fn ask_pages<Q: Listing>(
+        &mut self,
+        query: Q,
+        hear: &mut dyn FnMut(Heard<Q::Row>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        pages_of(query, |request, part| self.call(request, part), hear)
+    }
+
+    /// Asks for a list; all of it.
+    ///
+    /// # Errors
+    /// It was refused, the connection failed, or something of it could not be listed.
+    pub fn ask_all<Q: Listing>(&mut self, query: Q) -> Result<Vec<Q::Row>, Failure> {
+        let mut found = Vec::new();
+        self.ask_pages(query, &mut |heard| match heard {
+            Heard::Page(page) => {
+                found.extend(page);
+                Ok(())
+            }
+            Heard::Warning(failure) => Err(failure),
+        })?;
+        Ok(found)
     }
 
     /// As [`Connection::call`], with a descriptor through which the daemon reads or writes the data of the request by

@@ -4,7 +4,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`changes`] | what commands may ask to be changed |
-//! | `message`, `report`, `metrics`, `events` | requests, and the parts of answers to them |
+//! | [`queries`] | what commands may ask, and of which type the answer is |
+//! | `message`, `report`, `metrics`, `events` | requests and the parts of answers, as they travel |
 //! | `failure` | why a request was refused or failed |
 //! | `handler` | who answers |
 //! | `wire`, [`client`] | messages on a stream; the daemons that run, and how to ask them |
@@ -31,6 +32,7 @@ mod number;
 mod order;
 mod permission;
 mod property;
+pub mod queries;
 pub mod register;
 mod report;
 mod secret;

@@ -10,9 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::changes::{Change, NewKey};
 use crate::events::EventRecord;
 use crate::metrics::{IoReport, MetricsReport};
+use crate::queries::{
+    DeleteQueue, Diff, Events, Grants, History, Holds, KeyRoots, OwnerSpace, PoolProperties,
+    ProgressOfSend, Vdevs,
+};
 use crate::report::{
-    DiffRecord, GrantRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport,
-    PoolStatus, VdevClass,
+    DiffRecord, GrantRecord, HistoryRecord, HoldRecord, OwnerRecord, PoolReport, PoolStatus,
+    VdevClass,
 };
 use crate::{Failure, Setting, Types, Value};
 
@@ -27,67 +31,33 @@ pub struct Caller {
     pub pid: u32,
 }
 
-/// A request to the daemon of one pool.
+/// A request to the daemon of one pool. All but changes and streams are [queries](crate::queries).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Who are you?
     Hello,
     /// The pool's properties.
-    Pool(Selection),
+    Pool(PoolProperties),
     /// Vdevs with their properties.
-    Vdevs {
-        /// Which: names, paths, guids, `root-0` or `all-vdevs`.
-        names: Vec<String>,
-        /// What of them.
-        properties: Selection,
-    },
+    Vdevs(Vdevs),
     /// The pool's health, vdevs, scan and errors.
     Status,
     /// The history, oldest first.
-    History {
-        /// Internal events too.
-        internal: bool,
-    },
+    History(History),
     /// Datasets with properties, in name order.
     Datasets(DatasetQuery),
     /// Holds of snapshots.
-    Holds {
-        /// The snapshots.
-        snapshots: Vec<String>,
-        /// The snapshots of the same name below, too.
-        recursive: bool,
-    },
+    Holds(Holds),
     /// What the owners of a file system's files use and may use.
-    OwnerSpace {
-        /// The file system or snapshot.
-        name: String,
-        /// Which owners.
-        kinds: Vec<OwnerKind>,
-    },
+    OwnerSpace(OwnerSpace),
     /// What is granted to whom at a dataset and above it.
-    Grants {
-        /// The dataset.
-        name: String,
-    },
+    Grants(Grants),
     /// What changed in a file system.
-    Diff {
-        /// The older state: a snapshot.
-        from: String,
-        /// The newer state: a snapshot or a file system as it is now.
-        to: String,
-    },
+    Diff(Diff),
     /// How many files of a file system wait to be freed.
-    DeleteQueue {
-        /// The file system.
-        name: String,
-    },
+    DeleteQueue(DeleteQueue),
     /// Roots of encryption.
-    KeyRoots {
-        /// Of which dataset; empty: of the pool's root.
-        name: String,
-        /// Those at and below it; else the one that it has its key from.
-        below: bool,
-    },
+    KeyRoots(KeyRoots),
     /// What is mounted.
     Mounted,
     /// Locks, queues, latencies and counters.
@@ -95,17 +65,11 @@ pub enum Request {
     /// What the devices did.
     IoStatistics,
     /// What happened lately.
-    Events {
-        /// After the event of this number; 0: all that are remembered.
-        after: u64,
-    },
+    Events(Events),
     /// Forget what happened.
     ClearEvents,
     /// How far a send is.
-    SendProgress {
-        /// The number that its request gave.
-        number: u64,
-    },
+    SendProgress(ProgressOfSend),
     /// Data that goes through a descriptor, which comes with the request.
     Stream(StreamRequest),
     /// A change, with the command line for the pool's history.

@@ -154,7 +154,7 @@ pub struct LeafReport {
     pub slow: u64,
     /// How its free space was written over.
     pub initialize: LeafWork,
-    /// How its free space was given back to the device.
+    /// How its free space was discarded on the device.
     pub trim: LeafWork,
 }
 

@@ -57,7 +57,7 @@ pub fn make_image(request: &ImageRequest, watcher: Watcher<'_>) -> Result<ImageR
     };
     match request.pool.file_size {
         Some(size) => making.make(size, watcher),
-        None if request.least => making.make_least(enough()?, watcher),
+        None if request.smallest => making.make_smallest(enough()?, watcher),
         None => making.make(enough()?, watcher),
     }
 }
@@ -77,9 +77,9 @@ impl Making<'_> {
     }
 
     /// Makes the image twice or more: once to see what it takes, then as small as that allows.
-    fn make_least(&self, enough: u64, watcher: Watcher<'_>) -> Result<ImageReport, Failure> {
+    fn make_smallest(&self, enough: u64, watcher: Watcher<'_>) -> Result<ImageReport, Failure> {
         let (_, taken) = self.try_size(enough, watcher, |_| false)?;
-        let mut size = least_for(taken);
+        let mut size = size_min(taken);
         while size < enough {
             match self.try_size(size, watcher, |_| true) {
                 Err(failure) if failure.kind == FailureKind::Space => {
@@ -166,7 +166,7 @@ const LEAST_DEVICE: u64 = 64 << 20;
 const KEPT_BACK: u64 = 128 << 20;
 
 /// How large an image has to be for so much in it, at least.
-fn least_for(taken: u64) -> u64 {
+fn size_min(taken: u64) -> u64 {
     /// Labels, and what the end of a device is cut to.
     const AROUND: u64 = 8 << 20;
     let half = taken.saturating_mul(2);

@@ -3,6 +3,7 @@
 //! Invariant: every request ends in exactly one `Done` or `Failed`; a change that fails has changed
 //! nothing beyond what its text says. Front ends never reach below this.
 
+mod answers;
 mod assignments;
 mod cache_file;
 mod changes;
@@ -51,6 +52,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use admin::changes::Export;
+use admin::queries::{
+    ClearEvents, Diff, Events, History, Holds, IoStatistics, Metrics, MountedDatasets, OwnerSpace,
+    Status,
+};
 use admin::{
     Caller, Change, Failure, FailureKind, Handler, HoldRecord, OpenRequest, OwnerKind, Request,
     Response, Sink, Types,
@@ -64,6 +69,7 @@ use sys::{Client, PassedDescriptor};
 
 use crate::Mounts;
 
+use answers::{Ended, Pages, paged, whole};
 use dataset_index::{Kinds, PoolDatasetIndex};
 use mountpoint::MountFlags;
 use property_source::PropertySource;
@@ -250,52 +256,44 @@ impl Service {
         self.finished.store(true, Ordering::Release);
     }
 
-    fn history(&self, internal: bool, sink: Sink<'_>) -> io::Result<()> {
-        let records = match self.pool.history() {
-            Ok(records) => records,
-            Err(error) => {
-                let name = self.pool.name();
-                let text = format!("cannot show history for pool '{name}': {error}");
-                return sink(Response::Failed(Failure::new(FailureKind::Medium, text)));
-            }
-        };
-        let wanted = records
-            .iter()
-            .filter_map(history::record)
-            .filter(|record| internal || matches!(record.event, admin::HistoryEvent::Command(_)));
+    fn history(&self, asked: &History, pages: &mut Pages<'_, History>) -> Result<(), Ended> {
+        let records = self.pool.history().map_err(|error| {
+            let name = self.pool.name();
+            let text = format!("cannot show history for pool '{name}': {error}");
+            Failure::new(FailureKind::Medium, text)
+        })?;
+        let wanted = records.iter().filter_map(history::record).filter(|record| {
+            asked.internal || matches!(record.event, admin::HistoryEvent::Command(_))
+        });
         let mut page = Vec::new();
         for record in wanted {
             page.push(record);
             if page.len() == PAGE {
-                sink(Response::History(std::mem::take(&mut page)))?;
+                pages.page(std::mem::take(&mut page))?;
             }
         }
-        sink(Response::History(page))?;
-        sink(Response::Done)
+        Ok(pages.page(page)?)
     }
 
-    fn events(&self, after: u64, caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
-        if let Err(failure) = self.may_read_all(caller, "get event") {
-            return sink(Response::Failed(failure));
-        }
-        let mut left = self.pool.events(after).into_iter();
+    fn events(&self, asked: &Events, pages: &mut Pages<'_, Events>) -> Result<(), Ended> {
+        let mut left = self.pool.events(asked.after).into_iter();
         loop {
             let page: Vec<_> = left.by_ref().take(PAGE).map(events::record).collect();
             if page.is_empty() {
-                return sink(Response::Done);
+                return Ok(());
             }
-            sink(Response::Events(page))?;
+            pages.page(page)?;
         }
     }
 
-    fn clear_events(&self, caller: &Caller) -> Result<Response, Failure> {
+    fn clear_events(&self, caller: &Caller) -> Result<u64, Failure> {
         self.may_read_all(caller, "clear events")?;
-        Ok(Response::EventsCleared(self.pool.clear_events() as u64))
+        Ok(self.pool.clear_events() as u64)
     }
 
-    fn holds(&self, snapshots: &[String], recursive: bool) -> Result<Vec<HoldRecord>, Failure> {
+    fn holds(&self, asked: &Holds) -> Result<Vec<HoldRecord>, Failure> {
         let mut found = Vec::new();
-        for name in self.snapshots_named(&walk::distinct(snapshots), recursive)? {
+        for name in self.snapshots_named(&walk::distinct(&asked.snapshots), asked.recursive)? {
             let snapshot = self
                 .dsl
                 .dataset(&name)
@@ -309,17 +307,6 @@ impl Service {
             }
         }
         Ok(found)
-    }
-}
-
-/// Ends an answer that has one part, or none.
-fn finish_with(part: Result<Response, Failure>, sink: Sink<'_>) -> io::Result<()> {
-    match part {
-        Ok(part) => {
-            sink(part)?;
-            sink(Response::Done)
-        }
-        Err(failure) => sink(Response::Failed(failure)),
     }
 }
 
@@ -349,57 +336,53 @@ impl Handler for Service {
                 })?;
                 sink(Response::Done)
             }
-            Request::Pool(selection) => {
-                finish_with(self.report(selection).map(Response::Pool), sink)
+            Request::Pool(asked) => whole(asked, self.report(&asked.0), sink),
+            Request::Vdevs(asked) => {
+                whole(asked, self.vdev_rows(&asked.names, &asked.properties), sink)
             }
-            Request::Vdevs { names, properties } => {
-                finish_with(self.vdev_rows(names, properties).map(Response::Vdevs), sink)
-            }
-            Request::Status => finish_with(
-                self.status(caller)
-                    .map(|status| Response::Status(Box::new(status))),
-                sink,
-            ),
-            Request::History { internal } => {
+            Request::Status => whole(&Status, self.status(caller).map(Box::new), sink),
+            Request::History(asked) => {
                 let what = format!("show history for pool '{}'", self.pool.name());
-                match self.may_read_all(caller, &what) {
-                    Ok(()) => self.history(*internal, sink),
-                    Err(failure) => sink(Response::Failed(failure)),
-                }
+                let list = |pages: &mut Pages<'_, History>| {
+                    self.may_read_all(caller, &what)?;
+                    self.history(asked, pages)
+                };
+                paged(asked, list, sink)
             }
-            Request::Events { after } => self.events(*after, caller, sink),
-            Request::ClearEvents => finish_with(self.clear_events(caller), sink),
-            Request::Datasets(query) => walk::answer(&self.dataset_index(), query, sink),
-            Request::Holds {
-                snapshots,
-                recursive,
-            } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
-            Request::Grants { name } => finish_with(self.grants(name).map(Response::Grants), sink),
-            Request::OwnerSpace { name, kinds } => {
-                let what = format!("get used/quota for {name}");
-                match self.may_read(caller, name, &owner_permissions(kinds), &what) {
-                    Ok(()) => self.owner_space(name, kinds, sink),
-                    Err(failure) => sink(Response::Failed(failure)),
-                }
+            Request::Events(asked) => {
+                let list = |pages: &mut Pages<'_, Events>| {
+                    self.may_read_all(caller, "get event")?;
+                    self.events(asked, pages)
+                };
+                paged(asked, list, sink)
             }
-            Request::Diff { from, to } => match self.may_diff(caller, from, to) {
-                Ok(()) => self.diff(from, to, sink),
-                Err(failure) => sink(Response::Failed(failure)),
-            },
-            Request::DeleteQueue { name } => {
-                finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
+            Request::ClearEvents => whole(&ClearEvents, self.clear_events(caller), sink),
+            Request::Datasets(asked) => walk::answer(&self.dataset_index(), asked, sink),
+            Request::Holds(asked) => whole(asked, self.holds(asked), sink),
+            Request::Grants(asked) => whole(asked, self.grants(&asked.name), sink),
+            Request::OwnerSpace(asked) => {
+                let what = format!("get used/quota for {}", asked.name);
+                let list = |pages: &mut Pages<'_, OwnerSpace>| {
+                    let permissions = owner_permissions(&asked.kinds);
+                    self.may_read(caller, &asked.name, &permissions, &what)?;
+                    self.owner_space(asked, pages)
+                };
+                paged(asked, list, sink)
             }
-            Request::KeyRoots { name, below } => finish_with(self.key_roots(name, *below), sink),
-            Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
-            Request::Metrics => finish_with(Ok(Response::Metrics(self.metrics())), sink),
-            Request::IoStatistics => finish_with(
-                self.io_statistics()
-                    .map(|found| Response::IoStatistics(Box::new(found))),
-                sink,
-            ),
-            Request::SendProgress { number } => {
-                let progress = self.streams.progress(*number);
-                finish_with(Ok(Response::SendProgress(progress)), sink)
+            Request::Diff(asked) => {
+                let list = |pages: &mut Pages<'_, Diff>| {
+                    self.may_diff(caller, asked)?;
+                    self.diff(asked, pages)
+                };
+                paged(asked, list, sink)
+            }
+            Request::DeleteQueue(asked) => whole(asked, self.delete_queue(&asked.name), sink),
+            Request::KeyRoots(asked) => whole(asked, self.key_roots(asked), sink),
+            Request::Mounted => whole(&MountedDatasets, Ok(self.mounts.mounted()), sink),
+            Request::Metrics => whole(&Metrics, Ok(self.metrics()), sink),
+            Request::IoStatistics => whole(&IoStatistics, self.io_statistics().map(Box::new), sink),
+            Request::SendProgress(asked) => {
+                whole(asked, Ok(self.streams.progress(asked.number)), sink)
             }
             Request::Stream(request) => self.stream(request, caller, None, sink),
             Request::Change { .. } => self.handle_for(request, caller, Client::own(), sink),

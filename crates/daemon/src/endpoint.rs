@@ -6,6 +6,7 @@
 //! to the loopback interface only.
 
 use crate::prometheus::{Buckets, Readings};
+use admin::queries::{Heard, IoStatistics, Metrics, Part, Status, answer_of, pages_of};
 use admin::{
     Caller, DatasetQuery, Failure, FailureKind, Handler, Request, Response, Said, Selection, Types,
     VdevState,
@@ -221,44 +222,54 @@ fn readings(handler: &dyn Handler, buckets: Buckets) -> io::Result<String> {
         pid: std::process::id(),
     };
     let mut found = Readings::default();
-    let ask = |request: &Request, found: &mut Readings| {
-        let mut sink = |part: Response| {
-            match part.said() {
-                Said::Answer(Response::Metrics(report)) => found.metrics.push(report),
-                Said::Answer(Response::Status(status)) => found.status = Some(*status),
-                Said::Answer(Response::IoStatistics(report)) => found.io = Some(*report),
-                Said::Answer(Response::Datasets(page)) => found.datasets.extend(page),
-                Said::Failed(failure) => return Err(io::Error::other(failure.to_string())),
-                Said::Answer(_)
-                | Said::Line(_)
-                | Said::Notice(_)
-                | Said::Warning(_)
-                | Said::Done => {}
+    let call = |request: &Request, part: Part<'_>| {
+        let mut failed = Ok(());
+        let answered = handler.handle(request, &caller, &mut |said| {
+            let heard = match said.said() {
+                Said::Done => Ok(()),
+                Said::Failed(failure) => Err(failure),
+                Said::Answer(answer) => part(answer),
+                Said::Notice(_) => Ok(()),
+                Said::Line(line) => part(Response::Line(line)),
+                Said::Warning(failure) => part(Response::Warning(failure)),
+            };
+            if failed.is_ok() {
+                failed = heard;
             }
             Ok(())
-        };
-        handler.handle(request, &caller, &mut sink)
+        });
+        let answered =
+            answered.map_err(|error| Failure::new(FailureKind::Service, error.to_string()));
+        failed.and(answered)
     };
-    ask(&Request::Metrics, &mut found)?;
+    let metrics = answer_of(Metrics, call);
+    found
+        .metrics
+        .push(metrics.map_err(|failure| io::Error::other(failure.to_string()))?);
     // What cannot be had of the pool just now must not hide the rest.
-    let _known = ask(&Request::Status, &mut found);
-    let _known = ask(&Request::IoStatistics, &mut found);
+    found.status = answer_of(Status, call).ok().map(|status| *status);
+    found.io = answer_of(IoStatistics, call).ok().map(|report| *report);
     // Of a pool that is suspended these could wait for what does not come.
     if found
         .status
         .as_ref()
         .is_some_and(|status| status.state != VdevState::Suspended)
     {
-        let _known = ask(&datasets(), &mut found);
+        let _known = pages_of(datasets(), call, &mut |heard| {
+            if let Heard::Page(page) = heard {
+                found.datasets.extend(page);
+            }
+            Ok(())
+        });
     }
     Ok(crate::prometheus(&found, buckets))
 }
 
-fn datasets() -> Request {
-    Request::Datasets(DatasetQuery {
+fn datasets() -> DatasetQuery {
+    DatasetQuery {
         roots: Vec::new(),
         depth: None,
         types: Types::HEADS,
         properties: Selection::Names(crate::prometheus::dataset_properties()),
-    })
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use admin::changes::Export;
 use admin::client::Connection;
+use admin::queries::DeleteQueue;
 use admin::{
     Caller, Change, Failure, FailureKind, Handler, ReceiveRequest, Request, Response, SendRequest,
     Sink, StreamRequest, WireError, send,
@@ -338,8 +339,9 @@ fn a_file_that_is_no_socket_is_not_removed_for_metrics() {
 #[test]
 fn a_strangers_request_is_short_and_in_time() {
     let patience = std::time::Duration::from_millis(20);
-    let holds = |bytes: usize| Request::DeleteQueue {
-        name: "x".repeat(bytes),
+    let holds = |bytes: usize| {
+        let name = "x".repeat(bytes);
+        Request::DeleteQueue(DeleteQueue { name })
     };
     let (here, mut there) = UnixStream::pair().unwrap();
     send(&mut there, &holds(60 << 10)).unwrap();

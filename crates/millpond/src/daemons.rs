@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use admin::client::{self, Connection, Running, Silent};
+use admin::queries::{Heard, MountedDatasets, PoolProperties, Status};
 use admin::register::known_pools;
 use admin::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, KnownPool, Mounted, OpenRequest,
@@ -329,14 +330,13 @@ pub(crate) fn datasets(
 ) -> Result<(Vec<DatasetRow>, bool), Failure> {
     let mut rows = Vec::new();
     let mut complete = true;
-    connection.call(&Request::Datasets(query), &mut |part| {
-        match part.said() {
-            Said::Answer(Response::Datasets(page)) => rows.extend(page),
-            Said::Warning(failure) => {
+    connection.ask_pages(query, &mut |heard| {
+        match heard {
+            Heard::Page(page) => rows.extend(page),
+            Heard::Warning(failure) => {
                 complain(&failure);
                 complete = false;
             }
-            Said::Answer(_) | Said::Line(_) | Said::Notice(_) | Said::Done | Said::Failed(_) => {}
         }
         Ok(())
     })?;
@@ -348,43 +348,15 @@ pub(crate) fn report(
     connection: &mut Connection,
     selection: Selection,
 ) -> Result<PoolReport, Failure> {
-    let mut found = None;
-    connection.call(&Request::Pool(selection), &mut |part| {
-        if let Response::Pool(report) = part {
-            found = Some(report);
-        }
-        Ok(())
-    })?;
-    found.ok_or_else(silent)
+    connection.ask(PoolProperties(selection))
 }
 
 /// A pool's health.
 pub(crate) fn status(connection: &mut Connection) -> Result<PoolStatus, Failure> {
-    let mut found = None;
-    connection.call(&Request::Status, &mut |part| {
-        if let Response::Status(status) = part {
-            found = Some(*status);
-        }
-        Ok(())
-    })?;
-    found.ok_or_else(silent)
+    connection.ask(Status).map(|status| *status)
 }
 
 /// What a pool has mounted.
 pub(crate) fn mounted(connection: &mut Connection) -> Result<Vec<Mounted>, Failure> {
-    let mut found = Vec::new();
-    connection.call(&Request::Mounted, &mut |part| {
-        if let Response::Mounted(mounts) = part {
-            found.extend(mounts);
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-fn silent() -> Failure {
-    Failure::new(
-        FailureKind::Service,
-        "the daemon did not answer the question",
-    )
+    connection.ask(MountedDatasets)
 }

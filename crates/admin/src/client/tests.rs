@@ -47,7 +47,7 @@ fn someone(act: impl FnOnce(UnixStream) + Send + 'static) -> (tempfile::TempDir,
 
 #[test]
 fn a_daemon_that_is_ending_is_nobody() {
-    // Closed with the question unread, which resets the connection.
+    // Closed with the request unread, which resets the connection.
     let (_directory, socket) = someone(|stream| {
         std::thread::sleep(Duration::from_millis(50));
         drop(stream);
@@ -62,7 +62,7 @@ fn a_daemon_that_is_ending_is_nobody() {
 
 #[test]
 fn somebody_who_answers_nonsense_is_told_of() {
-    // The question is read first: closing with it unread looks like a daemon that is ending.
+    // The request is read first: closing with it unread looks like a daemon that is ending.
     let (_directory, socket) = someone(|mut stream| {
         let asked = receive::<Request>(&mut stream).unwrap();
         assert_eq!(asked, Some(Request::Hello));

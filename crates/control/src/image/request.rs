@@ -20,7 +20,7 @@ pub struct ImageRequest {
     /// The pool; without vdevs. Its `file_size` is the image's, `force` replaces an image that is there.
     pub pool: CreateRequest,
     /// About as small as the contents allow, in place of `file_size`.
-    pub least: bool,
+    pub smallest: bool,
     /// The same bytes for the same contents and options.
     pub reproducible: Option<Reproducible>,
 }

@@ -26,7 +26,7 @@ fn made(archive: &[u8]) -> ImageReport {
             key: None,
             command: "made".to_owned(),
         },
-        least: false,
+        smallest: false,
         reproducible: Some(Reproducible { epoch_s: None }),
     };
     make_image(&request, &mut |_| {}).expect("made")

@@ -1,44 +1,37 @@
 //! Which files changed between two states of a file system: `zfs diff`.
 
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use admin::{Caller, DiffChange, DiffRecord, Failure, FailureKind, Response, Sink, Types, name};
+use admin::queries::Diff;
+use admin::{Caller, DiffChange, DiffRecord, Failure, FailureKind, Types, name};
 use dsl::Dataset;
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType, MountOptions};
 
+use super::answers::{Ended, Pages};
 use super::{PAGE, Service};
 
 impl Service {
-    /// Answers with what changed from the first to the second, by the number of the object.
-    pub(super) fn diff(&self, from: &str, to: &str, sink: Sink<'_>) -> io::Result<()> {
-        let (old, new) = match self.both_states(from, to) {
-            Ok(both) => both,
-            Err(failure) => return sink(Response::Failed(failure)),
-        };
-        let root = self.shown_root(to);
+    /// Lists what changed from the first to the second, by the number of the object.
+    pub(super) fn diff(&self, asked: &Diff, pages: &mut Pages<'_, Diff>) -> Result<(), Ended> {
+        let (old, new) = self.both_states(&asked.from, &asked.to)?;
+        let root = self.shown_root(&asked.to);
         let mut records = Vec::new();
         for changes in Comparison::new(old, new) {
-            match changes {
-                Ok(changes) => records.extend(changes.into_iter().map(|one| record(&root, one))),
-                Err(error) => {
-                    let failure = Failure::new(FailureKind::Medium, unable(&error.to_string()));
-                    return sink(Response::Failed(failure));
-                }
-            }
+            let changes = changes
+                .map_err(|error| Failure::new(FailureKind::Medium, unable(&error.to_string())))?;
+            records.extend(changes.into_iter().map(|one| record(&root, one)));
             if records.len() >= PAGE {
-                sink(Response::Diff(std::mem::take(&mut records)))?;
+                pages.page(std::mem::take(&mut records))?;
             }
         }
-        sink(Response::Diff(records))?;
-        sink(Response::Done)
+        Ok(pages.page(records)?)
     }
 
     /// What came in one of the two is that one's to show.
-    pub(super) fn may_diff(&self, caller: &Caller, from: &str, to: &str) -> Result<(), Failure> {
+    pub(super) fn may_diff(&self, caller: &Caller, asked: &Diff) -> Result<(), Failure> {
         let may = |name: &str| self.may_read(caller, name, &["diff"], &format!("diff '{name}'"));
-        may(from).and_then(|()| may(to))
+        may(&asked.from).and_then(|()| may(&asked.to))
     }
 
     fn both_states(

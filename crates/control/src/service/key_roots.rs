@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use admin::{Failure, FailureKind, KeyRoot, Response};
+use admin::queries::KeyRoots;
+use admin::{Failure, FailureKind, KeyRoot};
 use dsl::property::dataset::KEYLOCATION;
 use dsl::{Directory, DslError, KeyRecord};
 use format::dsl::key_record;
@@ -12,11 +13,8 @@ use super::refusal::unreadable;
 
 impl Service {
     /// The root that a dataset has its key from; or those at and `below` it. Without a name: of the whole pool.
-    pub(super) fn key_roots(&self, name: &str, below: bool) -> Result<Response, Failure> {
-        self.roots_of(name, below).map(Response::KeyRoots)
-    }
-
-    fn roots_of(&self, name: &str, below: bool) -> Result<Vec<KeyRoot>, Failure> {
+    pub(super) fn key_roots(&self, asked: &KeyRoots) -> Result<Vec<KeyRoot>, Failure> {
+        let (name, below) = (asked.name.as_str(), asked.below);
         let pool = self.dsl.pool_name();
         let name = if name.is_empty() { &pool } else { name };
         let directory = self.head("open", admin::dataset_of(name))?.directory();

@@ -1,33 +1,30 @@
 //! What all users, groups and projects of a file system use and may use: `zfs userspace` and its like.
 
 use std::collections::BTreeMap;
-use std::io;
 
-use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Response, Sink, Types};
+use admin::queries::OwnerSpace;
+use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Types};
 use dmu::{DmuError, ObjectSet};
 use posix::QuotaKind;
 
+use super::answers::{Ended, Pages};
 use super::{PAGE, Service};
 
 type Records = BTreeMap<(OwnerKind, u64), OwnerRecord>;
 
 impl Service {
-    /// Answers with the owners of these kinds, in order of kind and number.
+    /// Lists the owners of these kinds, in order of kind and number.
     pub(super) fn owner_space(
         &self,
-        name: &str,
-        kinds: &[OwnerKind],
-        sink: Sink<'_>,
-    ) -> io::Result<()> {
-        let records = match self.owner_records(name, kinds) {
-            Ok(records) => records,
-            Err(failure) => return sink(Response::Failed(failure)),
-        };
+        asked: &OwnerSpace,
+        pages: &mut Pages<'_, OwnerSpace>,
+    ) -> Result<(), Ended> {
+        let records = self.owner_records(&asked.name, &asked.kinds)?;
         let mut records = records.into_values().peekable();
         while records.peek().is_some() {
-            sink(Response::OwnerSpace(records.by_ref().take(PAGE).collect()))?;
+            pages.page(records.by_ref().take(PAGE).collect())?;
         }
-        sink(Response::Done)
+        Ok(())
     }
 
     fn owner_records(&self, name: &str, kinds: &[OwnerKind]) -> Result<Records, Failure> {

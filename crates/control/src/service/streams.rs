@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use std::time::Duration;
 
+use admin::queries::SizesOfSend;
 use admin::{Caller, Failure, FailureKind, Response, SendProgress, Sink, StreamRequest};
 use base::lock::{Condvar, LockClass, Mutex, MutexGuard, rank};
 use dsl::Actor;
 use sys::PassedDescriptor;
 
+use super::Service;
+use super::answers::whole;
 use super::reporter::Reporter;
-use super::{Service, finish_with};
 use progress::Sending;
 
 mod package;
@@ -163,19 +165,19 @@ impl Service {
         data: Option<PassedDescriptor>,
         sink: Sink<'_>,
     ) -> io::Result<()> {
-        let answer = match (request, data) {
+        match (request, data) {
             (StreamRequest::Send(request), None) => {
-                self.sizes(request, caller).map(Response::StreamSizes)
+                let asked = SizesOfSend(request.clone());
+                whole(&asked, self.sizes(request, caller), sink)
             }
             (request, data) => {
                 let mut reporter = Reporter::new(&mut *sink);
                 match self.stream_data(request, caller, data, &mut reporter) {
-                    Ok(()) => return sink(Response::Done),
-                    Err(failure) => Err(failure),
+                    Ok(()) => sink(Response::Done),
+                    Err(failure) => sink(Response::Failed(failure)),
                 }
             }
-        };
-        finish_with(answer, sink)
+        }
     }
 
     fn stream_data(

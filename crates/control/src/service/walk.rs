@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use admin::{DatasetQuery, DatasetRow, Failure, FailureKind, Response, Selection, Sink, Types};
+use admin::{DatasetQuery, DatasetRow, Failure, FailureKind, Selection, Sink, Types};
 
+use super::answers::{Pages, paged};
 use super::property_source::{PropertySource, all, named};
 
 #[cfg(test)]
@@ -76,39 +77,41 @@ pub(crate) fn answer(
         },
         ..query.clone()
     };
-    let mut walk = Walk {
-        dataset_index,
-        query,
-        page: Vec::new(),
-        cells: 0,
-        sink,
-    };
     let roots = if query.roots.is_empty() {
         vec![dataset_index.root()]
     } else {
         query.roots.clone()
     };
-    for root in roots {
-        match walk.root(&root) {
-            Ok(()) => {}
-            Err(Stop::Gone(error)) => return Err(error),
-            Err(Stop::Failure(failure)) => (walk.sink)(Response::Warning(failure))?,
+    let list = |pages: &mut Pages<'_, DatasetQuery>| {
+        let mut walk = Walk {
+            dataset_index,
+            query,
+            page: Vec::new(),
+            cells: 0,
+            pages,
+        };
+        for root in roots {
+            match walk.root(&root) {
+                Ok(()) => {}
+                Err(Stop::Gone(error)) => return Err(error.into()),
+                Err(Stop::Failure(failure)) => walk.pages.warn(failure)?,
+            }
         }
-    }
-    walk.flush()?;
-    (walk.sink)(Response::Done)
+        Ok(walk.flush()?)
+    };
+    paged(query, list, sink)
 }
 
-struct Walk<'a> {
+struct Walk<'a, 'sink> {
     dataset_index: &'a dyn DatasetIndex,
     query: &'a DatasetQuery,
     page: Vec<DatasetRow>,
     /// How many properties the page has.
     cells: usize,
-    sink: Sink<'a>,
+    pages: &'a mut Pages<'sink, DatasetQuery>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn root(&mut self, root: &str) -> Result<(), Stop> {
         let Some(owner) = self.dataset_index.find(root)? else {
             let kind = FailureKind::Missing;
@@ -174,6 +177,6 @@ impl Walk<'_> {
             return Ok(());
         }
         self.cells = 0;
-        (self.sink)(Response::Datasets(std::mem::take(&mut self.page)))
+        self.pages.page(std::mem::take(&mut self.page))
     }
 }

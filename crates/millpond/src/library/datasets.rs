@@ -5,7 +5,7 @@ use admin::changes::{
     VolumeSpec,
 };
 use admin::rows::dataset::{REFERENCED, USED};
-use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
+use admin::{Change, DatasetQuery, DestroyTarget, Selection, Types, Value};
 
 use super::assignments::assignments;
 use super::{DestroyOptions, Error, Pool, Result, RollbackOptions};
@@ -41,6 +41,22 @@ pub struct DatasetInfo {
 }
 
 /// Which datasets are listed.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.create_dataset("pond/a", &[])?;
+/// pool.snapshot(&["pond/a@one"])?;
+/// let snapshots = ListOptions::new().only(DatasetKind::Snapshot);
+/// for found in pool.datasets("pond", snapshots)? {
+///     assert_eq!(found.name, "pond/a@one");
+/// }
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListOptions {
     depth: Option<u32>,
@@ -109,10 +125,7 @@ impl Pool {
             properties: Selection::Names(names.map(str::to_owned).into()),
         };
         let mut ended = false;
-        self.ask_each(&Request::Datasets(query), &mut |part| {
-            let Response::Datasets(rows) = part else {
-                return Ok(());
-            };
+        self.ask_pages(query, &mut |rows| {
             for row in rows {
                 let number = |name| match row.get(name).map(|setting| &setting.value) {
                     Some(Value::Number(number)) => *number,

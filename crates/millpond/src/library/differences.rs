@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use admin::{DiffChange, DiffRecord, Request, Response};
+use admin::queries::Diff;
+use admin::{DiffChange, DiffRecord};
 use posix::Timestamp;
 
 use super::metadata::time;
@@ -28,6 +29,26 @@ pub enum DifferenceKind {
 }
 
 /// A file that is not what it was.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.snapshot(&["pond@one"])?;
+/// pool.file_system("pond")?.write("new", b"")?;
+/// let mut created = Vec::new();
+/// pool.diff("pond@one", "pond", &mut |difference| {
+///     if difference.kind == DifferenceKind::Created {
+///         created.push(difference.path);
+///     }
+///     Ok(())
+/// })?;
+/// assert!(created[0].ends_with("new"));
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
@@ -53,17 +74,13 @@ impl Pool {
         to: &str,
         visit: &mut dyn FnMut(Difference) -> Result<()>,
     ) -> Result<()> {
-        let request = Request::Diff {
+        let query = Diff {
             from: from.to_owned(),
             to: to.to_owned(),
         };
-        self.ask_each(&request, &mut |part| {
-            if let Response::Diff(records) = part {
-                records
-                    .into_iter()
-                    .try_for_each(|record| visit(difference(record)))?;
-            }
-            Ok(())
+        self.ask_pages(query, &mut |records| {
+            let mut records = records.into_iter();
+            records.try_for_each(|record| visit(difference(record)))
         })
     }
 }

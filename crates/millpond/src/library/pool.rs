@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use admin::changes::Export;
+use admin::queries::{Listing, Single};
 use admin::{
     Assignments, Caller, Change, CreateRequest, Handler, ImportRequest, OpenRequest, Request,
     Response, Said, Sink, VdevClass, VdevShape, VdevSpec,
@@ -20,6 +21,20 @@ use super::{CreateOptions, Error, OpenOptions, Result, Vdev};
 ///
 /// When the last handle, with all [`FileSystem`](crate::FileSystem)s and [`File`](crate::File)s of the pool, is gone,
 /// the pool is exported as [`Pool::export`] does it, but errors are lost.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.create_dataset("pond/notes", &[("compression", "zstd")])?;
+/// pool.snapshot(&["pond/notes@empty"])?;
+/// assert_eq!(pool.property("pond/notes", "compression")?.value, "zstd");
+/// assert_eq!(pool.snapshots("pond/notes")?[0].name, "pond/notes@empty");
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(super) shared: Arc<Shared>,
@@ -203,29 +218,35 @@ impl Pool {
 
     /// Has a change made, as the pool's administrator.
     pub(super) fn change(&self, change: Change) -> Result<()> {
-        self.ask(&Request::Change {
+        let request = Request::Change {
             change,
             command: String::new(),
-        })
-        .map(drop)
+        };
+        self.call(&request, &mut |_| Ok(()))
     }
 
-    /// Asks the admin service; the parts of its answer.
-    pub(super) fn ask(&self, request: &Request) -> Result<Vec<Response>> {
-        let mut parts = Vec::new();
-        self.ask_each(request, &mut |part| {
-            parts.push(part);
+    /// Asks the admin service.
+    pub(super) fn ask<Q: Single>(&self, query: Q) -> Result<Q::Answer> {
+        let mut found = None;
+        self.call(&query.request(), &mut |part| {
+            found = Q::answer(part);
             Ok(())
         })?;
-        Ok(parts)
+        found.ok_or_else(of_another_type)
     }
 
-    /// Asks the admin service, and hands the parts of its answer over as they come.
-    pub(super) fn ask_each(
+    /// Asks the admin service for a list, and hands its pages over as they come.
+    pub(super) fn ask_pages<Q: Listing>(
         &self,
-        request: &Request,
-        visit: &mut dyn FnMut(Response) -> Result<()>,
+        query: Q,
+        visit: &mut dyn FnMut(Vec<Q::Row>) -> Result<()>,
     ) -> Result<()> {
+        self.call(&query.request(), &mut |part| {
+            visit(Q::answer(part).ok_or_else(of_another_type)?)
+        })
+    }
+
+    fn call(&self, request: &Request, visit: &mut dyn FnMut(Response) -> Result<()>) -> Result<()> {
         self.check_alive()?;
         let service = &self.shared.service;
         heard(visit, |sink| service.handle(request, &caller(), sink))
@@ -239,6 +260,11 @@ impl Pool {
             service.handle_with(request, &caller(), data, sink)
         })
     }
+}
+
+/// The service's own types keep it from answering so.
+fn of_another_type() -> Error {
+    Error::Damaged("the service gave the answer to another request".into())
 }
 
 /// Has something answered; the first thing that went wrong.

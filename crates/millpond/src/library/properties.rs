@@ -1,10 +1,11 @@
 //! Properties of pools and datasets that are asked for and set: values are shown exactly, as `zfs get -p` shows them.
 
 use admin::changes::{Inherit, Set, SetPool};
+use admin::queries::PoolProperties;
 use admin::rows::{Effect, dataset};
 use admin::{
-    Change, PropertyName, Request, Response, RowText, Selection, Setting, Source, Types, Value,
-    find_dataset_property, find_pool_property,
+    Change, PropertyName, RowText, Selection, Setting, Source, Types, Value, find_dataset_property,
+    find_pool_property,
 };
 
 use super::assignments::{assignment, pool_assignment};
@@ -101,12 +102,10 @@ impl Pool {
             properties,
         };
         let mut found = Vec::new();
-        self.ask_each(&Request::Datasets(query), &mut |part| {
-            if let Response::Datasets(rows) = part {
-                let named = rows.into_iter().filter(|row| row.name == name);
-                let properties = named.flat_map(|row| row.properties);
-                found.extend(properties.map(|(key, set)| shown(find_dataset_property, &key, set)));
-            }
+        self.ask_pages(query, &mut |rows| {
+            let named = rows.into_iter().filter(|row| row.name == name);
+            let properties = named.flat_map(|row| row.properties);
+            found.extend(properties.map(|(key, set)| shown(find_dataset_property, &key, set)));
             Ok(())
         })?;
         Ok(found)
@@ -145,14 +144,11 @@ impl Pool {
     /// # Errors
     /// They cannot be read.
     pub fn pool_properties(&self) -> Result<Vec<Property>> {
-        let mut found = Vec::new();
-        for part in self.ask(&Request::Pool(Selection::All))? {
-            if let Response::Pool(report) = part {
-                let all = report.properties.into_iter();
-                found.extend(all.map(|(name, set)| shown(find_pool_property, &name, set)));
-            }
-        }
-        Ok(found)
+        let report = self.ask(PoolProperties(Selection::All))?;
+        let all = report.properties.into_iter();
+        Ok(all
+            .map(|(name, set)| shown(find_pool_property, &name, set))
+            .collect())
     }
 
     /// Sets a property of the pool itself.

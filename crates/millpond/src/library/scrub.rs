@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use admin::{Change, Request, Response, ScanKind, ScanState, ScrubAction};
+use admin::queries::Status;
+use admin::{Change, ScanKind, ScanState, ScrubAction};
 
 use super::{Pool, Result};
 
@@ -21,6 +22,19 @@ pub enum ScrubState {
 }
 
 /// What a scrub found so far.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.start_scrub()?;
+/// let report = pool.wait_for_scrub()?.unwrap();
+/// assert_eq!((report.state, report.errors), (ScrubState::Finished, 0));
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScrubReport {
@@ -78,13 +92,8 @@ impl Pool {
     /// # Errors
     /// The pool was exported.
     pub fn scrub_report(&self) -> Result<Option<ScrubReport>> {
-        let mut found = None;
-        self.ask_each(&Request::Status, &mut |part| {
-            if let Response::Status(status) = part {
-                found = status.scan.filter(|scan| scan.kind == ScanKind::Scrub);
-            }
-            Ok(())
-        })?;
+        let status = self.ask(Status)?;
+        let found = status.scan.filter(|scan| scan.kind == ScanKind::Scrub);
         Ok(found.map(|scan| ScrubReport {
             state: match scan.state {
                 ScanState::Running => ScrubState::Running,

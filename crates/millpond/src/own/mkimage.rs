@@ -138,8 +138,8 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
         }
     }
     pool.key = key(call, &pool, archive)?;
-    let least = call.value("size") == Some(LEAST);
-    if !least {
+    let smallest = call.value("size") == Some(LEAST);
+    if !smallest {
         pool.file_size = file_size(call)?;
     }
     let reproducible = call.has("reproducible").then(epoch).transpose()?;
@@ -153,7 +153,7 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
         },
         image,
         pool,
-        least,
+        smallest,
         reproducible,
     })
 }

@@ -1,6 +1,7 @@
 //! `millpond stat`: the instruments of running pools.
 
-use admin::{IoReport, MetricsReport, Request, Response};
+use admin::queries::{IoStatistics, Metrics};
+use admin::{IoReport, MetricsReport};
 
 use crate::daemons::{ended, pools};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -126,22 +127,12 @@ fn readings(names: &[String], with_io: bool) -> Result<(Vec<Readings>, bool), St
     let (connections, complete) = pools(names)?;
     let mut found = Vec::new();
     for mut connection in connections {
-        let (mut metrics, mut io) = (None, None);
-        connection.call(&Request::Metrics, &mut |part| {
-            if let Response::Metrics(report) = part {
-                metrics = Some(report);
-            }
-            Ok(())
-        })?;
-        if with_io {
-            connection.call(&Request::IoStatistics, &mut |part| {
-                if let Response::IoStatistics(report) = part {
-                    io = Some(*report);
-                }
-                Ok(())
-            })?;
-        }
-        found.extend(metrics.map(|metrics| Readings { metrics, io }));
+        let metrics = connection.ask(Metrics)?;
+        let io = match with_io {
+            true => Some(*connection.ask(IoStatistics)?),
+            false => None,
+        };
+        found.push(Readings { metrics, io });
     }
     Ok((found, complete))
 }

@@ -1,10 +1,8 @@
 //! `zfs allow` and `zfs unallow`.
 
 use admin::changes::Delegate;
-use admin::{
-    Change, Failure, FailureKind, Request, Response, check_dataset, is_permission, is_set_name,
-    key_of_sets,
-};
+use admin::queries::Grants;
+use admin::{Change, Failure, FailureKind, check_dataset, is_permission, is_set_name, key_of_sets};
 
 use super::flags::RECURSIVE;
 use crate::daemons::{change, pool_of};
@@ -85,14 +83,8 @@ fn unallow(call: &Invocation) -> Outcome {
 
 fn show(dataset: &str) -> Outcome {
     check(dataset)?;
-    let mut records = Vec::new();
     let name = dataset.to_owned();
-    pool_of(dataset)?.call(&Request::Grants { name }, &mut |part| {
-        if let Response::Grants(found) = part {
-            records.extend(found);
-        }
-        Ok(())
-    })?;
+    let records = pool_of(dataset)?.ask(Grants { name })?;
     print(&crate::render::grants(&records, &OwnerNames::of_machine()))
 }
 

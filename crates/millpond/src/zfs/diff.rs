@@ -1,6 +1,7 @@
 //! `zfs diff`.
 
-use admin::{Failure, FailureKind, NameKind, Request, Response};
+use admin::queries::{Diff, Heard};
+use admin::{Failure, FailureKind, NameKind};
 
 use crate::daemons::pool_of;
 use crate::grammar::{Command, Invocation, Operands, switch};
@@ -55,19 +56,20 @@ fn diff(call: &Invocation) -> Outcome {
         times: call.has("t"),
         raw: call.has("h"),
     };
-    let request = Request::Diff {
+    let query = Diff {
         from: from.to_owned(),
         to,
     };
     let mut stopped = None;
-    let asked = pool_of(from)?.call(&request, &mut |part| {
-        if let Response::Diff(page) = part
-            && let Err(stop) = print_bytes(&crate::render::diff(&page, options))
-        {
+    let asked = pool_of(from)?.ask_pages(query, &mut |heard| {
+        let page = match heard {
+            Heard::Page(page) => page,
+            Heard::Warning(failure) => return Err(failure),
+        };
+        print_bytes(&crate::render::diff(&page, options)).map_err(|stop| {
             stopped = Some(stop);
-            return Err(Failure::new(FailureKind::Service, "the output is closed"));
-        }
-        Ok(())
+            Failure::new(FailureKind::Service, "the output is closed")
+        })
     });
     match stopped {
         Some(stop) => Err(stop),

@@ -1,7 +1,8 @@
 //! `zfs hold`, `zfs holds` and `zfs release`.
 
 use admin::changes::{Hold, Release};
-use admin::{Change, Failure, FailureKind, Request, Response};
+use admin::queries::Holds;
+use admin::{Change, Failure, FailureKind};
 
 use super::flags::RECURSIVE;
 use crate::daemons::{change_by_pool, pool_of};
@@ -91,16 +92,10 @@ fn holds(call: &Invocation) -> Outcome {
     check(call.operands())?;
     let mut records = Vec::new();
     for name in call.operands() {
-        let request = Request::Holds {
+        records.extend(pool_of(name)?.ask(Holds {
             snapshots: vec![name.clone()],
             recursive: call.has("r"),
-        };
-        pool_of(name)?.call(&request, &mut |part| {
-            if let Response::Holds(page) = part {
-                records.extend(page);
-            }
-            Ok(())
-        })?;
+        })?);
     }
     if records.is_empty() {
         return Ok(());

@@ -2,9 +2,10 @@
 
 use admin::changes::{ChangeKey, LoadKey, UnloadKey};
 use admin::client::Connection;
+use admin::queries::KeyRoots;
 use admin::rows::Row;
 use admin::rows::dataset::{KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
-use admin::{Assignments, Change, Failure, FailureKind, KeyRoot, Request, Response, Secret, Value};
+use admin::{Assignments, Change, Failure, FailureKind, KeyRoot, Secret, Value};
 
 use crate::arguments::assign_dataset;
 use crate::daemons::{change, pool_of, running};
@@ -213,18 +214,8 @@ pub(crate) fn roots(
     name: &str,
     below: bool,
 ) -> Result<Vec<KeyRoot>, Failure> {
-    let mut found = Vec::new();
-    let request = Request::KeyRoots {
-        name: name.to_owned(),
-        below,
-    };
-    connection.call(&request, &mut |part| {
-        if let Response::KeyRoots(roots) = part {
-            found.extend(roots);
-        }
-        Ok(())
-    })?;
-    Ok(found)
+    let name = name.to_owned();
+    connection.ask(KeyRoots { name, below })
 }
 
 /// The root of a name; where that has its key from another, the daemon is left to say so.

@@ -1,6 +1,7 @@
 //! `zfs userspace`, `zfs groupspace` and `zfs projectspace`.
 
-use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Request, Response};
+use admin::queries::OwnerSpace;
+use admin::{Failure, FailureKind, OwnerKind, OwnerRecord};
 
 use super::flags::DATASET;
 use super::selection::at_path;
@@ -147,14 +148,7 @@ fn ask(operand: &str, wanted: &[Wanted]) -> Result<Vec<OwnerRecord>, Failure> {
     kinds.sort_unstable();
     kinds.dedup();
     let mut connection = pool_of(&name)?;
-    let mut records = Vec::new();
-    connection.call(&Request::OwnerSpace { name, kinds }, &mut |part| {
-        if let Response::OwnerSpace(page) = part {
-            records.extend(page);
-        }
-        Ok(())
-    })?;
-    Ok(records)
+    connection.ask_all(OwnerSpace { name, kinds })
 }
 
 /// This machine's names; none if numbers are asked for.

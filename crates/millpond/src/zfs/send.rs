@@ -5,9 +5,9 @@ mod progress;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
+use admin::queries::SizesOfSend;
 use admin::{
-    Failure, FailureKind, NameKind, Request, Response, SendRequest, StreamRequest, StreamSize,
-    human_bytes,
+    Failure, FailureKind, NameKind, Request, SendRequest, StreamRequest, StreamSize, human_bytes,
 };
 
 use crate::daemons::pool_of;
@@ -111,12 +111,7 @@ fn send(call: &Invocation) -> Outcome {
     }
     let mut sizes = Vec::new();
     if dry || parsable || verbose || told.title {
-        daemon.call(&stream(&request), &mut |part| {
-            if let Response::StreamSizes(more) = part {
-                sizes.extend(more);
-            }
-            Ok(())
-        })?;
+        sizes = daemon.ask(SizesOfSend(request.clone()))?;
     }
     if parsable || verbose {
         let text = told_sizes(&sizes, parsable);

@@ -1,6 +1,7 @@
 //! `zfs wait`.
 
-use admin::{Failure, FailureKind, NameKind, Request, Response};
+use admin::queries::DeleteQueue;
+use admin::{Failure, FailureKind, NameKind};
 
 use crate::daemons::pool_of;
 use crate::grammar::{Command, Invocation, Operands, option};
@@ -37,18 +38,11 @@ fn wait(call: &Invocation) -> Outcome {
     }
     let mut first = true;
     until_idle(pool_of(name)?, &mut |connection| {
-        let request = Request::DeleteQueue {
+        let left = connection.ask(DeleteQueue {
             name: name.to_owned(),
-        };
-        let mut left = 0;
-        let asked = connection.call(&request, &mut |part| {
-            if let Response::DeleteQueue(count) = part {
-                left = count;
-            }
-            Ok(())
         });
-        match asked {
-            Ok(()) => {
+        match left {
+            Ok(left) => {
                 first = false;
                 Ok(left == 0)
             }

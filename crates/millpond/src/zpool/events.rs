@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admin::client::{self, Connection};
-use admin::{EventRecord, Failure, FailureKind, Request, Response};
+use admin::queries::{ClearEvents, Events};
+use admin::{EventRecord, Failure, FailureKind};
 
 use crate::daemons::{administered, ended};
 use crate::flags::SCRIPTED;
@@ -18,7 +19,7 @@ pub(super) const COMMAND: Command = Command {
     summary: "Show events of pools since they were imported.",
     forms: &["[pool]", "-c"],
     flags: &[
-        switch("v", "all particulars, too"),
+        switch("v", "all details, too"),
         SCRIPTED,
         switch("f", "follow new events"),
         switch("c", "clear all events"),
@@ -82,14 +83,7 @@ fn show(call: &Invocation, connections: Vec<Connection>, seen: &mut Seen) -> Out
 }
 
 fn ask(connection: &mut Connection, after: u64) -> Result<Vec<EventRecord>, Failure> {
-    let mut found = Vec::new();
-    connection.call(&Request::Events { after }, &mut |part| {
-        if let Response::Events(page) = part {
-            found.extend(page);
-        }
-        Ok(())
-    })?;
-    Ok(found)
+    connection.ask_all(Events { after })
 }
 
 fn clear(call: &Invocation) -> Outcome {
@@ -99,15 +93,12 @@ fn clear(call: &Invocation) -> Outcome {
     let mut cleared = 0;
     let (connections, mut complete) = administered(&[])?;
     for mut connection in connections {
-        let outcome = connection.call(&Request::ClearEvents, &mut |part| {
-            if let Response::EventsCleared(count) = part {
-                cleared += count;
+        match connection.ask(ClearEvents) {
+            Ok(count) => cleared += count,
+            Err(failure) => {
+                complain(&failure);
+                complete = false;
             }
-            Ok(())
-        });
-        if let Err(failure) = outcome {
-            complain(&failure);
-            complete = false;
         }
     }
     if complete {

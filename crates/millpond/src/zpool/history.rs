@@ -1,6 +1,6 @@
 //! `zpool history`.
 
-use admin::{Request, Response};
+use admin::queries::History;
 
 use crate::daemons::{administered, ended};
 use crate::grammar::{Command, Invocation, Operands, switch};
@@ -29,15 +29,8 @@ fn history(call: &Invocation) -> Outcome {
         });
     }
     for mut connection in connections {
-        let mut records = Vec::new();
-        let request = Request::History {
+        let records = connection.ask_all(History {
             internal: call.has("i"),
-        };
-        connection.call(&request, &mut |part| {
-            if let Response::History(page) = part {
-                records.extend(page);
-            }
-            Ok(())
         })?;
         print(&crate::render::history(
             connection.pool(),

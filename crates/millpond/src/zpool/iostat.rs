@@ -1,6 +1,7 @@
 //! `zpool iostat`.
 
-use admin::{IoReport, Request, Response};
+use admin::IoReport;
+use admin::queries::IoStatistics;
 
 use super::flags::{BY_GUID, FULL_PATH, RESOLVE, TIMESTAMP, naming, timestamp};
 use crate::daemons::{ended, pools};
@@ -112,12 +113,7 @@ fn reports(names: &[String]) -> Result<(Vec<IoReport>, bool), Stop> {
     let (connections, complete) = pools(names)?;
     let mut found = Vec::new();
     for mut connection in connections {
-        connection.call(&Request::IoStatistics, &mut |part| {
-            if let Response::IoStatistics(report) = part {
-                found.push(*report);
-            }
-            Ok(())
-        })?;
+        found.push(*connection.ask(IoStatistics)?);
     }
     Ok((found, complete))
 }

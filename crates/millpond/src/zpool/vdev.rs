@@ -1,10 +1,11 @@
 //! Properties of vdevs: `zpool get all POOL VDEV`, `zpool set property=value POOL VDEV`.
 
 use admin::changes::SetVdev;
+use admin::queries::Vdevs;
 use admin::rows::Access;
 use admin::{
-    Assignments, Change, DatasetRow, Failure, FailureKind, PropertyError, PropertyName, Request,
-    Response, RowText, Selection, Value, client, find_vdev_property,
+    Assignments, Change, DatasetRow, Failure, FailureKind, PropertyError, PropertyName, RowText,
+    Selection, Value, client, find_vdev_property,
 };
 
 use super::flags::json_options;
@@ -41,16 +42,9 @@ pub(super) fn get(call: &Invocation, asked: &str, name: &str, vdevs: &[String]) 
         let selection = Selection::Names(names.collect());
         (Some(columns), selection)
     };
-    let mut found: Vec<DatasetRow> = Vec::new();
-    let request = Request::Vdevs {
+    let found = pool(name)?.ask(Vdevs {
         names: vdevs.to_vec(),
         properties,
-    };
-    pool(name)?.call(&request, &mut |part| {
-        if let Response::Vdevs(page) = part {
-            found.extend(page);
-        }
-        Ok(())
     })?;
     let columns_of = |row: &DatasetRow| match &columns {
         Some(columns) => columns.clone(),

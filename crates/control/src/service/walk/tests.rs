@@ -1,5 +1,5 @@
 use super::*;
-use admin::{Setting, Value, name};
+use admin::{Response, Setting, Value, name};
 use dsl::property::{self, Figure};
 use std::collections::BTreeMap;
 

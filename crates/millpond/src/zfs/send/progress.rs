@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use admin::client::Connection;
-use admin::{Request, Response, SendProgress, StreamSize, date, human_bytes};
+use admin::queries::ProgressOfSend;
+use admin::{SendProgress, StreamSize, date, human_bytes};
 use base::clock::{Clock, SystemClock};
 use base::random::Rng;
 use base::thread::{self, Role};
@@ -100,14 +101,7 @@ impl Drop for Progress {
 }
 
 fn progress_of(daemon: &mut Connection, number: u64) -> Option<SendProgress> {
-    let mut found = None;
-    let asked = daemon.call(&Request::SendProgress { number }, &mut |part| {
-        if let Response::SendProgress(progress) = part {
-            found = progress;
-        }
-        Ok(())
-    });
-    asked.ok().and(found)
+    daemon.ask(ProgressOfSend { number }).ok().flatten()
 }
 
 impl Follower {
