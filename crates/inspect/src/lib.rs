@@ -11,6 +11,7 @@ mod copy;
 mod error;
 mod idle;
 mod image;
+mod inspection;
 mod keys;
 mod line;
 mod list;
@@ -19,7 +20,6 @@ mod place;
 mod print;
 mod problems;
 mod raw;
-mod run;
 mod source;
 mod streams;
 mod target;
@@ -37,11 +37,11 @@ pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
     SpaceFaultKind,
 };
+pub use inspection::Inspection;
 pub use keys::{KeyQuestion, KeyRing};
 pub use line::Line;
 pub use list::{ListOptions, ls, printable, printable_lines};
 pub use problems::Problems;
-pub use run::run;
 pub use streams::{VerifiedFile, VerifiedStream, stream_cp, stream_diff, stream_ls, stream_verify};
 pub use target::image_and_place;
 pub use tree::{TreeOptions, tree};

@@ -1,19 +1,21 @@
 //! What is listed of a pool is what OpenZFS's zdb lists.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
 use golden::Zdb;
-use millpond_inspect::run;
+use millpond_inspect::Inspection;
 
-fn inspect(arguments: &[&str], folder: &Path, pool: &str) -> String {
-    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    all.extend(["-p".into(), folder.into(), pool.into()]);
+/// Of a pool, or of a dataset by its full name.
+fn inspect(folder: &Path, name: &str, more: impl FnOnce(&mut Inspection)) -> String {
+    let mut inspection = Inspection::of(vec![folder.to_owned()]);
+    inspection.pool = name.split('/').next().map(str::to_owned);
+    inspection.dataset = name.contains('/').then(|| name.to_owned());
+    more(&mut inspection);
     let mut out = Vec::new();
-    let status = run(&all, &mut out);
+    let status = inspection.print(&mut out).unwrap();
     let text = String::from_utf8_lossy(&out).into_owned();
-    assert_eq!(status, 0, "{arguments:?}: {text}");
+    assert_eq!(status, 0, "{inspection:?}: {text}");
     text
 }
 
@@ -26,7 +28,7 @@ fn a_big_endian_pool_lists_the_datasets_that_zdb_listed() {
     let theirs = pool.lines("zdb-d.txt");
     let theirs: Vec<String> = theirs.iter().filter(wanted).cloned().collect();
     assert!(!theirs.is_empty());
-    let ours = inspect(&["-d"], &pool.folder, &pool.pool_name());
+    let ours = inspect(&pool.folder, &pool.pool_name(), |all| all.datasets = 1);
     let ours: Vec<String> = ours.lines().map(str::to_owned).collect();
     let ours: Vec<String> = ours.iter().filter(wanted).cloned().collect();
     assert_eq!(ours, theirs);
@@ -41,8 +43,14 @@ fn uberblock_configuration_history_and_logs_are_the_same_text() {
         let Some(pool) = golden::pool(name) else {
             continue;
         };
-        for option in ["-u", "-C", "-h"] {
-            let ours = inspect(&[option], &pool.folder, &pool.pool_name());
+        type More = fn(&mut Inspection);
+        let options: [(&str, More); 3] = [
+            ("-u", |all| all.uberblock = 1),
+            ("-C", |all| all.config = 1),
+            ("-h", |all| all.history = 1),
+        ];
+        for (option, more) in options {
+            let ours = inspect(&pool.folder, &pool.pool_name(), more);
             let theirs = zdb.run(&pool.folder, &[option], &[&pool.pool_name()]);
             assert_eq!(
                 ours,
@@ -69,7 +77,9 @@ fn labels_are_the_same_text() {
                 .output()
                 .expect("zdb runs");
             let mut ours = Vec::new();
-            assert_eq!(run(&["-lu".into(), image.into()], &mut ours), 0);
+            let mut labels = Inspection::of(vec![image]);
+            (labels.labels, labels.uberblock) = (1, 1);
+            assert_eq!(labels.print(&mut ours).unwrap(), 0);
             assert_eq!(
                 String::from_utf8_lossy(&ours),
                 String::from_utf8_lossy(&theirs.stdout)
@@ -123,7 +133,7 @@ fn objects_are_described_as_zdb_describes_them() {
     let name = pool.pool_name();
     for dataset in ["home", "home/alice"] {
         let dataset = format!("{name}/{dataset}");
-        let ours = inspect(&["-ddddd"], &pool.folder, &dataset);
+        let ours = inspect(&pool.folder, &dataset, |all| all.datasets = 5);
         let theirs = zdb.run(&pool.folder, &["-ddddd"], &[&dataset]);
         let theirs = String::from_utf8_lossy(&theirs.stdout).into_owned();
         let (ours, theirs) = (comparable(&ours), comparable(&theirs));

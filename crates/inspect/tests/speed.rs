@@ -2,14 +2,13 @@
 //! `cargo test --release -p millpond-inspect --test speed -- --ignored --nocapture`.
 //! `MILLPOND_BENCH_DIR` names a folder for the pool, which is then kept and used again.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use base::clock::{Clock, SystemClock};
 use golden::Zdb;
-use millpond_inspect::run;
+use millpond_inspect::Inspection;
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{
     Credentials, DatasetProperties, FileSystem, FileType, MountOptions, NewFileSystem, NewNode,
@@ -124,13 +123,8 @@ fn the_check_of_a_large_pool_beside_zdb() {
     for round in 0..3 {
         let start = Instant::now();
         let mut out = Vec::new();
-        let arguments: [OsString; 4] = [
-            "-bcc".into(),
-            "-p".into(),
-            folder.clone().into(),
-            "speed".into(),
-        ];
-        let status = run(&arguments, &mut out);
+        let inspection = Inspection::of(vec![folder.clone()]).verifying();
+        let status = inspection.print(&mut out).unwrap();
         let ours = start.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&out);
         assert_eq!(status, 0, "{text}");

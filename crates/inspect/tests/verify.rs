@@ -1,13 +1,12 @@
 //! Pools made by OpenZFS pass the check, and its own zdb counts the same; damaged ones do not.
 
-use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dsl::tasks::CreateDataset;
 use golden::Zdb;
-use millpond_inspect::run;
+use millpond_inspect::{InspectError, Inspection};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 
 /// Pools whose devices are read: plain disks, mirrors and RAID-Z.
@@ -46,11 +45,10 @@ const SAME: [&str; 9] = [
     "\tadditional, non-pointer bps",
 ];
 
-fn inspect(arguments: &[&str], folder: &Path) -> (u8, String) {
-    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    all.push(folder.into());
+fn verify(folder: &Path) -> (u8, String) {
     let mut out = Vec::new();
-    let status = run(&all, &mut out);
+    let inspection = Inspection::of(vec![folder.to_owned()]).verifying();
+    let status = inspection.print(&mut out).unwrap();
     (status, String::from_utf8_lossy(&out).into_owned())
 }
 
@@ -69,7 +67,7 @@ fn pools_made_by_openzfs_are_whole_and_count_as_zdb_counts() {
         let Some(pool) = golden::pool(name) else {
             continue;
         };
-        let (status, ours) = inspect(&["-bcc"], &pool.folder);
+        let (status, ours) = verify(&pool.folder);
         assert_eq!(status, 0, "{name}: {ours}");
         assert!(
             ours.contains("No leaks (block sum matches space maps exactly)"),
@@ -125,7 +123,7 @@ fn one_damaged_side_of_a_mirror_is_found_and_costs_nothing() {
     };
     let (folder, images) = pool.copy();
     assert!(damage(&images[0], 256 << 10) > 0);
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("another copy is good"), "{report}");
     assert!(!report.contains("no copy is good"), "{report}");
@@ -145,7 +143,7 @@ fn damaged_devices_of_a_raidz_are_found_and_cost_nothing() {
             .take(count)
             .map(|image| damage(image, 64 << 10));
         assert!(damaged.sum::<u32>() > 0);
-        let (status, report) = inspect(&["--verify"], folder.path());
+        let (status, report) = verify(folder.path());
         assert_eq!(status, 3, "{report}");
         assert!(report.contains("another copy is good"), "{report}");
         assert!(!report.contains("no copy is good"), "{report}");
@@ -160,7 +158,7 @@ fn damaged_data_is_found_and_named() {
     };
     let (folder, images) = pool.copy();
     assert!(damage(&images[0], 700 << 10) > 0);
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("no copy is good"), "{report}");
     assert!(report.contains("checksum mismatch"), "{report}");
@@ -169,16 +167,17 @@ fn damaged_data_is_found_and_named() {
     let lost = sum.split(' ').nth(1).and_then(|count| count.parse().ok());
     assert!(lost.unwrap_or(0) > 0, "{sum}");
     let whole = golden::pool("default").expect("it was there");
-    let (_, report) = inspect(&["--verify"], &whole.folder);
+    let (_, report) = verify(&whole.folder);
     assert!(!report.contains("Damage: "), "{report}");
 }
 
 #[test]
-fn a_wrong_command_line_is_status_2_and_no_pool_status_1() {
+fn no_pool_is_an_error_of_its_own() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    assert_eq!(inspect(&["-b"], folder.path()).0, 1);
-    assert_eq!(inspect(&["-Z"], folder.path()).0, 2);
-    assert_eq!(inspect(&["--frobnicate"], folder.path()).0, 2);
+    let inspection = Inspection::of(vec![folder.path().to_owned()]);
+    let error = inspection.print(&mut Vec::new()).unwrap_err();
+    assert!(matches!(error, InspectError::NoPool(_)), "{error}");
+    assert_eq!(error.exit_status(), 1);
 }
 
 fn sparse(folder: &Path, name: &str, bytes: u64) -> PathBuf {
@@ -216,15 +215,15 @@ fn what_a_side_missed_is_no_damage() {
         pool.dsl().run(create).expect("a dataset");
     }
     pool.export().expect("exported");
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     assert_eq!(status, 0, "{report}");
     std::fs::copy(&parked, &sides[1]).expect("copied");
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     assert_eq!(status, 0, "{report}");
     assert!(report.contains("to be resilvered"), "{report}");
     // What it did not miss counts.
     assert!(damage(&sides[1], 8 << 10) > 0);
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("\nDamage: 0 blocks lost, "), "{report}");
 }
@@ -245,7 +244,7 @@ fn an_empty_pool_of_105_terabytes_is_checked_at_once() {
         .export()
         .expect("exported");
     let started = Instant::now();
-    let (status, report) = inspect(&["--verify"], folder.path());
+    let (status, report) = verify(folder.path());
     println!("{:?}: {report}", started.elapsed());
     assert_eq!(status, 0, "{report}");
     assert!(started.elapsed() < MAX, "{:?}", started.elapsed());

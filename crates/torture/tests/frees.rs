@@ -454,8 +454,8 @@ fn a_tree_that_is_freed_in_part_holds_what_is_left_of_it() {
     let folder = tempfile::tempdir().unwrap();
     disk.write_to_file(&image(folder.path(), "0")).unwrap();
     let mut report = Vec::new();
-    let arguments = ["--verify".into(), folder.path().as_os_str().to_owned()];
-    inspect::run(&arguments, &mut report);
+    let inspection = inspect::Inspection::of(vec![folder.path().to_owned()]).verifying();
+    inspection.print(&mut report).unwrap();
     let leaked = leaked_bytes(&String::from_utf8_lossy(&report));
     assert!((256_000..320_000).contains(&leaked), "{leaked} bytes");
     if let Some(zdb) = golden::Zdb::from_environment() {

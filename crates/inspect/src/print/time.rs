@@ -6,7 +6,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAY_SECONDS: i64 = 86_400;
 
-/// A point in time taken apart.
+/// A point in time as calendar and clock say it.
 struct Civil {
     year: i64,
     month: usize,

@@ -1,9 +1,13 @@
 //! `millpond inspect`, which is `zdb`.
 
+mod words;
+
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::grammar::{Command, Operands, option, switch};
-use crate::output::{Output, print};
+use crate::output::{Output, complain, print};
 
 /// `millpond inspect`.
 pub(super) const COMMAND: Command = Command {
@@ -11,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
     aliases: &["zdb"],
     summary: "Inspect a pool on images or disks without importing it (like zdb); nothing is written.",
     forms: &["image|directory ... [pool[/dataset][@snapshot] [object|first:last] ...]"],
-    // What the inspector's own parser takes and heeds.
+    // What `words` takes and heeds.
     flags: &[
         switch(
             "verify",
@@ -52,5 +56,21 @@ pub(crate) fn run(first: usize) -> ExitCode {
         return ExitCode::from(u8::from(print(&COMMAND.help()).is_err()));
     }
     let mut out = Output::standard();
-    ExitCode::from(inspect::run(&words, &mut out))
+    ExitCode::from(inspected(&words, &mut out))
 }
+
+/// The exit status: 0 fine, 1 failed, 2 wrong command line, 3 damage found.
+fn inspected(words: &[OsString], out: &mut dyn Write) -> u8 {
+    match words::parse(words).and_then(|inspection| inspection.print(out)) {
+        Ok(status) => status,
+        // Whoever read the output has seen enough.
+        Err(error) if error.is_broken_pipe() => 0,
+        Err(error) => {
+            complain(&format_args!("inspect: {error}"));
+            error.exit_status()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,12 +5,11 @@ use base::ObjectId;
 use crypto::{KeyFormat, WrappingKey};
 use dsl::tasks::{DestroyHead, DestroySnapshots, Release, Snapshot};
 use format::ObjectSetKind;
-use inspect::{Checks, CopyOptions, Image, ListOptions, TreeOptions};
+use inspect::{Checks, CopyOptions, Image, Inspection, ListOptions, TreeOptions};
 use millpond_torture::test_pool::TestPool;
 use pool::tunables::MULTIHOST_WAIT_MAX_MS;
 use pool::{ImportOptions, Pool, PoolError, Selection};
 use posix::{Credentials, FileSystem, FileType, OpenOptions, Visit};
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use volume::{Durability, Source, Volume};
@@ -75,14 +74,30 @@ impl std::io::Write for Few {
 
 /// All that `inspect`, `tree` and `ls` can print.
 fn print(folder: &Path, pool: &str) {
-    let arguments = ["-lluuCCdddbbccmmiihhvv"].map(OsString::from);
-    let arguments: Vec<_> = arguments
-        .into_iter()
-        .chain([folder.as_os_str().to_owned(), pool.into()])
-        .collect();
-    let status = inspect::run(&arguments, &mut Few(0));
-    if status != 0 {
-        println!("{ERROR}print: status {status}");
+    let labels = Inspection {
+        labels: 2,
+        uberblock: 2,
+        ..Inspection::of(vec![folder.to_owned()])
+    };
+    let rest = Inspection {
+        pool: Some(pool.to_owned()),
+        uberblock: 2,
+        config: 2,
+        datasets: 5,
+        blocks: 4,
+        checksums: 2,
+        space_maps: 4,
+        intent_logs: 4,
+        history: 2,
+        ..Inspection::of(vec![folder.to_owned()])
+    };
+    for inspection in [labels, rest] {
+        match inspection.print(&mut Few(0)) {
+            Ok(0) => {}
+            Ok(status) => println!("{ERROR}print: status {status}"),
+            Err(error) if error.is_broken_pipe() => {}
+            Err(error) => println!("{ERROR}print: {error}"),
+        }
     }
     let place = [format!("{}:", folder.display())];
     note(

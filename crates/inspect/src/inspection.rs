@@ -1,51 +1,125 @@
-//! `millpond inspect`, also under the name zdb: the command line, and what each option does.
+//! What is looked at of a pool, and what of it is printed.
 
-mod options;
-
-use std::ffi::OsString;
 use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
-use base::notice;
+use base::Txg;
 
 use crate::error::Result;
-use crate::print;
-use crate::raw::{DatasetEntry, RawObjectSet, RawPool, find, tree_datasets};
+use crate::print::{self, Numbers};
+use crate::raw::{DatasetEntry, OpenOptions, RawObjectSet, RawPool, find, tree_datasets};
 use crate::verify;
 use crate::{Audience, InspectError};
-use options::Options;
 
 /// Damage was found.
 const EXIT_DAMAGE: u8 = 3;
 /// A device has no label.
 const EXIT_NO_LABEL: u8 = 2;
 
-/// Runs the whole command (arguments without the program's name) and answers the exit status:
-/// 0 fine, 1 failed, 2 wrong command line, 3 damage found. What went wrong is a notice.
-pub fn run(arguments: &[OsString], out: &mut dyn Write) -> u8 {
-    match try_run(arguments, out) {
-        Ok(status) => status,
-        // Whoever read the output has seen enough.
-        Err(error) if error.is_broken_pipe() => 0,
-        Err(error) => {
-            notice::say(&format_args!("inspect: {error}"));
-            error.exit_status()
+/// What is to be printed and checked of a pool. What is a number is left out with 0; larger ones print more of it.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Images, disks, or directories that hold them.
+    pub paths: Vec<PathBuf>,
+    /// The pool's name or guid; may be left out when there is only one.
+    pub pool: Option<String>,
+    /// The newest uberblock to use.
+    pub txg_max: Option<Txg>,
+    /// The dataset, with its snapshot; none: all, and the pool's own objects.
+    pub dataset: Option<String>,
+    /// Objects to print; all when empty.
+    pub objects: Vec<RangeInclusive<u64>>,
+    /// Labels, and nothing else.
+    pub labels: u32,
+    /// The uberblock; with labels, those in them.
+    pub uberblock: u32,
+    /// The configuration in the pool.
+    pub config: u32,
+    /// Datasets and their objects.
+    pub datasets: u32,
+    /// All blocks are walked.
+    pub blocks: u32,
+    /// With checksums of metadata; 2: of data, too.
+    pub checksums: u32,
+    /// Metaslabs and their space maps.
+    pub space_maps: u32,
+    /// Intent logs.
+    pub intent_logs: u32,
+    /// The commands that changed the pool.
+    pub history: u32,
+    /// A walk is compared with the space maps.
+    pub leaks: bool,
+    /// Numbers are printed in full.
+    pub exact: bool,
+    /// The result of a walk is printed as JSON, and nothing beside it.
+    pub json: bool,
+}
+
+impl Inspection {
+    /// Nothing yet, of the pool on these images, disks or directories.
+    #[must_use]
+    pub const fn of(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            pool: None,
+            txg_max: None,
+            dataset: None,
+            objects: Vec::new(),
+            labels: 0,
+            uberblock: 0,
+            config: 0,
+            datasets: 0,
+            blocks: 0,
+            checksums: 0,
+            space_maps: 0,
+            intent_logs: 0,
+            history: 0,
+            leaks: true,
+            exact: false,
+            json: false,
         }
+    }
+
+    /// Every block is read and compared with its checksum, and what is allocated with the space maps.
+    #[must_use]
+    pub fn verifying(self) -> Self {
+        Self {
+            blocks: 1,
+            checksums: 2,
+            ..self
+        }
+    }
+
+    /// Prints it; the exit status: 0 all is well, 2 a device without a label, 3 damage.
+    ///
+    /// # Errors
+    /// There is no such pool or dataset, it cannot be read at all, or `out` takes no more.
+    pub fn print(&self, out: &mut dyn Write) -> Result<u8> {
+        let mut out = std::io::BufWriter::with_capacity(64 << 10, out);
+        let status = inspect(self, &mut out)?;
+        out.flush()?;
+        Ok(status)
+    }
+
+    fn open(&self) -> OpenOptions {
+        OpenOptions {
+            paths: self.paths.clone(),
+            pool: self.pool.clone(),
+            txg_limit: self.txg_max,
+        }
+    }
+
+    const fn numbers(&self) -> Numbers {
+        Numbers { exact: self.exact }
     }
 }
 
-fn try_run(arguments: &[OsString], out: &mut dyn Write) -> Result<u8> {
-    let options = Options::parse(arguments)?;
-    let mut out = std::io::BufWriter::with_capacity(64 << 10, out);
-    let status = inspect(&options, &mut out)?;
-    out.flush()?;
-    Ok(status)
-}
-
-fn inspect(options: &Options, out: &mut dyn Write) -> Result<u8> {
+fn inspect(options: &Inspection, out: &mut dyn Write) -> Result<u8> {
     if options.labels > 0 {
         return labels(options, out);
     }
-    let pool = RawPool::open(&options.open)?;
+    let pool = RawPool::open(&options.open())?;
     let mut status = 0;
     if pool.uberblocks_skipped > 0 {
         status = EXIT_DAMAGE;
@@ -68,7 +142,7 @@ fn inspect(options: &Options, out: &mut dyn Write) -> Result<u8> {
         writeln!(out)?;
     }
     if options.space_maps > 0 {
-        print::print_space_maps(out, &pool, options.numbers, options.space_maps)?;
+        print::print_space_maps(out, &pool, options.numbers(), options.space_maps)?;
     }
     if options.datasets > 0 || options.intent_logs > 0 {
         status = status.max(datasets(options, &pool, out)?);
@@ -83,10 +157,10 @@ fn inspect(options: &Options, out: &mut dyn Write) -> Result<u8> {
 }
 
 /// Labels of devices, whatever pool they belong to.
-fn labels(options: &Options, out: &mut dyn Write) -> Result<u8> {
+fn labels(options: &Inspection, out: &mut dyn Write) -> Result<u8> {
     let mut status = 0;
-    for found in find(&options.open.paths)? {
-        if options.open.paths.len() > 1 || options.open.paths.iter().any(|path| path.is_dir()) {
+    for found in find(&options.paths)? {
+        if options.paths.len() > 1 || options.paths.iter().any(|path| path.is_dir()) {
             writeln!(out, "{}:", found.path.display())?;
         }
         if !print::print_labels(out, &found, options.uberblock > 0)? {
@@ -96,10 +170,10 @@ fn labels(options: &Options, out: &mut dyn Write) -> Result<u8> {
     Ok(status)
 }
 
-fn datasets(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
+fn datasets(options: &Inspection, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
     let objects = print::ObjectOptions {
         level: options.datasets.max(1),
-        numbers: options.numbers,
+        numbers: options.numbers(),
         chosen: &options.objects,
     };
     let mut damage = Vec::new();
@@ -136,7 +210,7 @@ fn datasets(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8
 }
 
 fn dataset_with_log(
-    options: &Options,
+    options: &Inspection,
     pool: &RawPool,
     dataset: &DatasetEntry,
     objects: &print::ObjectOptions<'_>,
@@ -152,11 +226,11 @@ fn dataset_with_log(
     Ok(whole)
 }
 
-fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
+fn check(options: &Inspection, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
     let checks = verify::VerifyOptions {
         metadata: options.checksums > 0,
         data: options.checksums > 1,
-        leaks: !options.no_leaks,
+        leaks: options.leaks,
     };
     if options.json {
         let watcher = verify::Watcher::Audience(Audience::Program);
@@ -169,11 +243,7 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
         1 => "metadata checksums and verify ",
         _ => "checksums and verify ",
     };
-    let wanted = if options.no_leaks {
-        ""
-    } else {
-        "nothing leaked "
-    };
+    let wanted = if options.leaks { "nothing leaked " } else { "" };
     let verb = if checked.is_empty() && wanted.is_empty() {
         ""
     } else {
@@ -184,7 +254,7 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
     print::print_report(out, pool, &report)?;
     if options.blocks > 1 {
         let levels = options.blocks > 2;
-        print::print_kinds(out, &report.statistics, options.numbers, levels)?;
+        print::print_kinds(out, &report.statistics, options.numbers(), levels)?;
     }
     Ok(if report.is_clean() { 0 } else { EXIT_DAMAGE })
 }

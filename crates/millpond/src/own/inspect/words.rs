@@ -1,48 +1,35 @@
-//! The command line: zdb's letters, and a few words.
+//! The command line of the inspector: zdb's letters, and a few words.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use base::Txg;
+use inspect::{InspectError, Inspection};
 
-use crate::InspectError;
-use crate::error::Result;
-use crate::print::Numbers;
-use crate::raw::OpenOptions;
-
-/// What the command line says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) open: OpenOptions,
-    /// How often each was given.
-    pub(crate) labels: u32,
-    pub(crate) uberblock: u32,
-    pub(crate) config: u32,
-    pub(crate) datasets: u32,
-    pub(crate) blocks: u32,
-    pub(crate) checksums: u32,
-    pub(crate) space_maps: u32,
-    pub(crate) intent_logs: u32,
-    pub(crate) history: u32,
-    /// Do not compare with the space maps.
-    pub(crate) no_leaks: bool,
-    /// Print as much as there is.
-    pub(crate) verbose: u32,
-    pub(crate) numbers: Numbers,
-    /// The result of a check as JSON.
-    pub(crate) json: bool,
-    /// The dataset after the pool's name, with its snapshot.
-    pub(crate) dataset: Option<String>,
-    /// Objects to print; all when empty.
-    pub(crate) objects: Vec<std::ops::RangeInclusive<u64>>,
-}
+type Result<T> = std::result::Result<T, InspectError>;
 
 const USAGE: &str = "usage: inspect [-bcCdhijlmuLPv] [--verify] [--json] [-t txg] [-e] [-p directory]... \
                      image|directory... [pool[/dataset][@snapshot] [object|first:last]...]";
 
-impl Options {
-    pub(crate) fn parse(arguments: &[OsString]) -> Result<Self> {
-        let mut options = Self::default();
+/// What the words ask for.
+pub(super) fn parse(arguments: &[OsString]) -> Result<Inspection> {
+    let mut words = Words {
+        found: Inspection::of(Vec::new()),
+        verbose: 0,
+    };
+    words.parse(arguments)?;
+    Ok(words.found)
+}
+
+/// What was said so far.
+struct Words {
+    found: Inspection,
+    /// Print as much as there is.
+    verbose: u32,
+}
+
+impl Words {
+    fn parse(&mut self, arguments: &[OsString]) -> Result<()> {
         let mut operands = Vec::new();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
@@ -50,38 +37,37 @@ impl Options {
                 Some("--") => {
                     operands.extend(rest.by_ref().cloned());
                 }
-                Some(word) if word.starts_with("--") => options.word(&word[2..])?,
+                Some(word) if word.starts_with("--") => self.word(&word[2..])?,
                 Some(letters) if letters.len() > 1 && letters.starts_with('-') => {
-                    options.letters(&letters[1..], &mut rest)?;
+                    self.letters(&letters[1..], &mut rest)?;
                 }
                 _ => operands.push(argument.clone()),
             }
         }
-        options.operands(operands)?;
-        options.defaults();
-        options.check_json()?;
-        Ok(options)
+        self.operands(operands)?;
+        self.defaults();
+        self.check_json()
     }
 
     fn word(&mut self, word: &str) -> Result<()> {
         match word {
             "verify" => {
-                self.blocks = self.blocks.max(1);
-                self.checksums = 2;
+                self.found.blocks = self.found.blocks.max(1);
+                self.found.checksums = 2;
             }
-            "label" | "labels" => self.labels += 1,
-            "uberblock" => self.uberblock += 1,
-            "config" => self.config += 1,
-            "datasets" => self.datasets += 1,
-            "block-stats" => self.blocks += 1,
-            "checksum" => self.checksums += 1,
-            "metaslabs" => self.space_maps += 1,
-            "intent-logs" => self.intent_logs += 1,
-            "history" => self.history += 1,
-            "disable-leak-tracking" => self.no_leaks = true,
-            "parseable" => self.numbers.exact = true,
+            "label" | "labels" => self.found.labels += 1,
+            "uberblock" => self.found.uberblock += 1,
+            "config" => self.found.config += 1,
+            "datasets" => self.found.datasets += 1,
+            "block-stats" => self.found.blocks += 1,
+            "checksum" => self.found.checksums += 1,
+            "metaslabs" => self.found.space_maps += 1,
+            "intent-logs" => self.found.intent_logs += 1,
+            "history" => self.found.history += 1,
+            "disable-leak-tracking" => self.found.leaks = false,
+            "parseable" => self.found.exact = true,
             "exported" => {}
-            "json" => self.json = true,
+            "json" => self.found.json = true,
             "verbose" => self.verbose += 1,
             other => return Err(wrong(&format!("unknown option --{other}"))),
         }
@@ -104,29 +90,29 @@ impl Options {
                     .ok_or_else(|| wrong(&format!("-{letter} needs a value")))
             };
             match letter {
-                'l' => self.labels += 1,
-                'u' => self.uberblock += 1,
-                'C' => self.config += 1,
-                'd' => self.datasets += 1,
-                'b' => self.blocks += 1,
-                'c' => self.checksums += 1,
-                'm' => self.space_maps += 1,
-                'i' => self.intent_logs += 1,
-                'h' => self.history += 1,
-                'j' => self.json = true,
-                'L' => self.no_leaks = true,
-                'P' => self.numbers.exact = true,
+                'l' => self.found.labels += 1,
+                'u' => self.found.uberblock += 1,
+                'C' => self.found.config += 1,
+                'd' => self.found.datasets += 1,
+                'b' => self.found.blocks += 1,
+                'c' => self.found.checksums += 1,
+                'm' => self.found.space_maps += 1,
+                'i' => self.found.intent_logs += 1,
+                'h' => self.found.history += 1,
+                'j' => self.found.json = true,
+                'L' => self.found.leaks = false,
+                'P' => self.found.exact = true,
                 'v' => self.verbose += 1,
                 // Everything is opened as if exported, and assertions never stop us.
                 'e' | 'A' | 'F' | 'G' | 'q' | 'V' | 'X' | 'Y' => {}
                 'p' => {
-                    self.open.paths.push(PathBuf::from(value()?));
+                    self.found.paths.push(PathBuf::from(value()?));
                     return Ok(());
                 }
                 't' => {
                     let text = value()?;
                     let txg = text.to_str().and_then(|text| text.parse().ok());
-                    self.open.txg_limit = Some(Txg(
+                    self.found.txg_max = Some(Txg(
                         txg.ok_or_else(|| wrong("-t needs the number of a txg"))?
                     ));
                     return Ok(());
@@ -144,8 +130,8 @@ impl Options {
     /// What exists as a path is one; then come the pool or dataset and its objects.
     fn operands(&mut self, operands: Vec<OsString>) -> Result<()> {
         for operand in operands {
-            if self.open.pool.is_none() && std::fs::exists(&operand).unwrap_or(false) {
-                self.open.paths.push(PathBuf::from(operand));
+            if self.found.pool.is_none() && std::fs::exists(&operand).unwrap_or(false) {
+                self.found.paths.push(PathBuf::from(operand));
                 continue;
             }
             let Some(text) = operand.to_str() else {
@@ -154,8 +140,8 @@ impl Options {
                     "'{name}' is no file and no name of a dataset"
                 )));
             };
-            if self.open.pool.is_some() {
-                self.objects.push(object_range(text)?);
+            if self.found.pool.is_some() {
+                self.found.objects.push(object_range(text)?);
             } else if text.contains('/') && (text.starts_with('/') || text.starts_with('.')) {
                 let source = std::io::ErrorKind::NotFound.into();
                 return Err(InspectError::File {
@@ -164,11 +150,11 @@ impl Options {
                 });
             } else {
                 let end = text.find(['/', '@']).unwrap_or(text.len());
-                self.open.pool = Some(text[..end].to_owned());
-                self.dataset = (end < text.len()).then(|| text.to_owned());
+                self.found.pool = Some(text[..end].to_owned());
+                self.found.dataset = (end < text.len()).then(|| text.to_owned());
             }
         }
-        if self.open.paths.is_empty() {
+        if self.found.paths.is_empty() {
             return Err(wrong(
                 "name the pool's images or disks, or a directory with -p",
             ));
@@ -179,15 +165,15 @@ impl Options {
     /// Only a check has a result as JSON, and nothing may stand beside it.
     fn check_json(&self) -> Result<()> {
         let others = [
-            self.labels,
-            self.uberblock,
-            self.config,
-            self.datasets,
-            self.space_maps,
-            self.intent_logs,
-            self.history,
+            self.found.labels,
+            self.found.uberblock,
+            self.found.config,
+            self.found.datasets,
+            self.found.space_maps,
+            self.found.intent_logs,
+            self.found.history,
         ];
-        if self.json && (self.blocks == 0 || others.iter().any(|count| *count > 0)) {
+        if self.found.json && (self.found.blocks == 0 || others.iter().any(|count| *count > 0)) {
             return Err(wrong("--json goes with --verify, -b and -c only"));
         }
         Ok(())
@@ -195,27 +181,27 @@ impl Options {
 
     /// Without any request: datasets; a check of checksums implies the walk.
     fn defaults(&mut self) {
-        if self.checksums > 0 {
-            self.blocks = self.blocks.max(1);
+        if self.found.checksums > 0 {
+            self.found.blocks = self.found.blocks.max(1);
         }
         let requests = [
-            self.labels,
-            self.uberblock,
-            self.config,
-            self.datasets,
-            self.blocks,
-            self.space_maps,
-            self.intent_logs,
-            self.history,
+            self.found.labels,
+            self.found.uberblock,
+            self.found.config,
+            self.found.datasets,
+            self.found.blocks,
+            self.found.space_maps,
+            self.found.intent_logs,
+            self.found.history,
         ];
         if requests.iter().sum::<u32>() == 0 {
-            self.datasets = 1;
+            self.found.datasets = 1;
         }
         for level in [
-            &mut self.datasets,
-            &mut self.blocks,
-            &mut self.space_maps,
-            &mut self.intent_logs,
+            &mut self.found.datasets,
+            &mut self.found.blocks,
+            &mut self.found.space_maps,
+            &mut self.found.intent_logs,
         ] {
             if *level > 0 {
                 *level += self.verbose;
