@@ -3,11 +3,9 @@
 use std::ops::Range;
 
 use base::ByteOrder;
-use format::ObjectType;
 use format::block_pointer::BlockPointer;
-use format::dnode::{
-    BLOCK_POINTER_SIZE, CORE_SIZE, DnodeCore, DnodeFlags, SLOT_SIZE, bonus_capacity,
-};
+use format::dnode::{BLOCK_POINTER_SIZE, CORE_SIZE, DnodeCore, SLOT_SIZE};
+use format::protection::{DnodeParts, authenticated_core};
 use format::record::{Plain, get_at};
 
 use crate::error::BlockFault;
@@ -60,39 +58,29 @@ pub(crate) fn authenticate(
     if portable && order == ByteOrder::Big {
         DnodeCore::swap(&mut core);
     }
-    core[DnodeCore::AT.flags.offset] &= DnodeFlags::SPILL;
-    core[DnodeCore::AT.used.offset..][..size_of::<u64>()].fill(0);
+    authenticated_core(&mut core);
     known.extend_from_slice(&core);
 
-    let has_spill = DnodeFlags(decoded.flags).has(DnodeFlags::SPILL);
-    let pointers = usize::from(decoded.pointer_count);
-    let taken = CORE_SIZE + (pointers + usize::from(has_spill)) * BLOCK_POINTER_SIZE;
-    if taken > dnode.len() {
-        return Err(BlockFault::Layout("a dnode has more pointers than room"));
-    }
+    let parts = DnodeParts::of(&decoded, dnode.len())
+        .ok_or(BlockFault::Layout("a dnode has more pointers than room"))?;
     let mut add = |at: usize| {
         let pointer: BlockPointer = get_at(dnode, at, order);
         put_record(&pointer, version, known);
     };
-    for index in 0..pointers {
-        add(CORE_SIZE + index * BLOCK_POINTER_SIZE);
-    }
-    if has_spill {
-        add(dnode.len() - BLOCK_POINTER_SIZE);
+    parts
+        .pointers
+        .step_by(BLOCK_POINTER_SIZE)
+        .for_each(&mut add);
+    if let Some(spill) = parts.spill {
+        add(spill.start);
     }
     if portable {
         return Ok(None);
     }
-    let start = CORE_SIZE + pointers * BLOCK_POINTER_SIZE;
-    let capacity = bonus_capacity(dnode.len() / SLOT_SIZE, decoded.pointer_count, has_spill);
-    let bonus = start..start + capacity;
-    let is_sealed = decoded.object_type != ObjectType::NONE.0
-        && decoded.bonus_len != 0
-        && ObjectType(decoded.bonus_type).is_encrypted();
-    if is_sealed {
-        return Ok(Some(bonus));
+    if parts.is_bonus_encrypted {
+        return Ok(Some(parts.bonus));
     }
-    known.extend_from_slice(dnode.get(bonus).ok_or_else(cut)?);
+    known.extend_from_slice(dnode.get(parts.bonus).ok_or_else(cut)?);
     Ok(None)
 }
 

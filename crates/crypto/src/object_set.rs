@@ -3,15 +3,13 @@
 use base::ByteOrder;
 use format::dnode::SLOT_SIZE;
 use format::object_set::{ObjectSetAreas, ObjectSetPhys, SIZE_OLD, SIZE_USER};
+use format::protection::PORTABLE_FLAGS;
 use format::record::Place;
 use subtle::ConstantTimeEq;
 
 use crate::dnodes::authenticate;
 use crate::error::BlockFault;
 use crate::keys::{DatasetKeys, proven};
-
-/// Flags that are part of the portable code: none.
-const PORTABLE_FLAGS: u64 = 0;
 
 /// Bytes of each code.
 const CODE_SIZE: usize = 32;

@@ -1,7 +1,8 @@
 //! What a block says of its children, as message authentication codes take it.
 
 use base::ByteOrder;
-use format::block_pointer::{self, BlockPointer, BlockPointerAreas, BlockProperties, MAC_SIZE};
+use format::block_pointer::{self, BlockPointer, MAC_SIZE};
+use format::protection::pointer_properties;
 use format::record::get_at;
 use sha2::{Digest, Sha512};
 
@@ -15,7 +16,7 @@ pub(crate) fn put_record(pointer: &BlockPointer, version: u64, to: &mut Vec<u8>)
     let mut record = [0; RECORD_SIZE];
     if !pointer.is_hole() {
         let (property, mac) = record.split_at_mut(8);
-        property.copy_from_slice(&masked_properties(pointer, version).to_le_bytes());
+        property.copy_from_slice(&pointer_properties(pointer, version).to_le_bytes());
         mac[..MAC_SIZE].copy_from_slice(&pointer.mac());
     }
     let size = if version == 0 {
@@ -24,23 +25,6 @@ pub(crate) fn put_record(pointer: &BlockPointer, version: u64, to: &mut Vec<u8>)
         RECORD_SIZE
     };
     to.extend_from_slice(&record[..size]);
-}
-
-/// The properties without those that a rewrite of the same content may change.
-fn masked_properties(pointer: &BlockPointer, version: u64) -> u64 {
-    let at = BlockProperties::AT;
-    let always = [at.dedup, at.checksum];
-    let of_level = [at.little_endian, at.compression, at.physical_size];
-    let more = match (version, pointer.level()) {
-        (0, _) => &of_level[2..],
-        (_, 0) => &[],
-        (_, _) => &of_level[..],
-    };
-    let word = pointer.words[BlockPointerAreas::AT.properties.offset / size_of::<u64>()];
-    always
-        .iter()
-        .chain(more)
-        .fold(word, |word, field| field.set(word, 0))
 }
 
 /// The code of an indirect block in host order: that of its pointers' records. It takes no key: the codes in them do.

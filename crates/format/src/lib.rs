@@ -1,6 +1,7 @@
 //! Every on-disk byte of a ZFS pool, declared once.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 // Decoders: no input may panic, no number be cut or change its sign unseen.
 #![cfg_attr(
@@ -45,6 +46,7 @@ pub mod nvlist;
 pub mod object_set;
 pub mod object_type;
 pub mod partitions;
+pub mod protection;
 pub mod record;
 pub mod redaction;
 pub mod sa;

@@ -1,6 +1,7 @@
 use base::ByteOrder;
+use format::ObjectType;
 use format::block_pointer::MAC_SIZE;
-use format::dnode::{BLOCK_SIZE, DnodePhys};
+use format::dnode::{BLOCK_SIZE, DnodeFlags, DnodePhys};
 use proptest::prelude::*;
 
 use super::*;

@@ -46,7 +46,7 @@ fn sealed(keys: &DatasetKeys, plain: &[u8]) -> (BlockPointer, Vec<u8>) {
 }
 
 #[test]
-fn pointers_give_back_salt_vector_and_code() {
+fn pointers_return_salt_vector_and_code() {
     let mac = std::array::from_fn(|index| u8::try_from(index).unwrap());
     let mut pointer = pointer(ObjectType::PLAIN_FILE, 0, 512, mac);
     assert_eq!(

@@ -1,5 +1,5 @@
 use format::block_pointer::BlockPointer;
-use format::intent_log::{WriteFields, encode_record};
+use format::intent_log::{CloneRangeFields, WriteFields, encode_record, kind};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,7 +10,7 @@ const ORDER: ByteOrder = ByteOrder::NATIVE;
 /// A block with a write, a clone and a rename, and how much of it they fill.
 fn block() -> (Vec<u8>, usize) {
     let mut block = vec![0; ChainElement::SIZE];
-    block[..CHAIN_BYTES].fill(1);
+    block[LOG_CHAIN].fill(1);
     let write = WriteFields {
         object: base::ObjectId(5),
         offset: 8,
@@ -63,7 +63,7 @@ proptest! {
         let mac = keys.seal_log(&mark, &mut sealed, used).unwrap();
         // Magic and checksum are proven by the checksum; behind the records are zeros.
         let at = at % used;
-        prop_assume!(!(CHAIN_BYTES..ChainElement::SIZE).contains(&at));
+        prop_assume!(!(LOG_CHAIN.end..ChainElement::SIZE).contains(&at));
         sealed[at] ^= 1 << bit;
         prop_assert!(keys.open_log((&mark, &mac), &mut sealed, (used, ORDER)).is_err());
     }
