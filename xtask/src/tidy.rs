@@ -1,13 +1,16 @@
-//! House rules that a tool can check: layering, circles of files, file length, stray markers, links, drawn limits, who
-//! reads clocks and decodes what, names of properties, texts that negative controls take out.
+//! House rules that a tool can check: layering, circles of files, unused dependencies, file length, stray markers,
+//! links, drawn limits, lints that crates ask for, who decodes what, names of properties, tests of invariants, texts
+//! that negative controls take out.
 
 mod circles;
 mod decoders;
+mod dependencies;
+mod invariants;
 mod layers;
 mod links;
+mod lints;
 mod properties;
 mod queues;
-mod sources;
 mod texts;
 mod turns;
 mod words;
@@ -28,8 +31,10 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
     faults.extend(decoders::check(&root, &files)?);
+    faults.extend(dependencies::check(&root, &files)?);
+    faults.extend(invariants::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
-    faults.extend(sources::check(&root, &files)?);
+    faults.extend(lints::check(&root, &files)?);
     faults.extend(properties::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
     faults.extend(words::check(&root, &files)?);

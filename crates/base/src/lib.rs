@@ -3,6 +3,7 @@
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod bookmark;

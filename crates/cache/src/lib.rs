@@ -6,6 +6,7 @@
 //! Callers: `pipeline`. It must not read or write devices, nor know what is in a block.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod cache;

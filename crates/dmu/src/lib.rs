@@ -6,6 +6,7 @@
 //! `posix`. Must not know datasets, devices or files; never frees space, only says which blocks died.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod accounting;

@@ -5,6 +5,7 @@
 //! [`Services`], and by whoever lists or opens datasets. Must not know files, devices or commands.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod actor;

@@ -7,6 +7,7 @@
 //! Must not know pools, sockets or who may do what.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 // Decoders: no input may panic, no number be cut or change its sign unseen.
 #![cfg_attr(

@@ -13,10 +13,13 @@
 //! | `facts` | what lists show of what the pool keeps in its own object set |
 //! | `config` | its configuration, as labels and the MOS say it |
 //! | `vdevs` | devices opened, added, removed, and what each missed |
+//! | `removal`, `expansion` | top-level vdevs whose blocks are copied elsewhere; RAID-Z vdevs that get another device |
 //! | `checkpoint` | the state that a pool keeps and can be taken back to |
-//! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space given back to devices |
+//! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space discarded on devices |
+//! | `events`, `multihost` | what happened, for `zpool events`; whether another host has the pool |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod allocation;

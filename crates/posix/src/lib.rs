@@ -5,6 +5,7 @@
 //! protocol asked. Start at [`FileSystem`], then [`OpenFile`] for what happens on file data.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod attributes;

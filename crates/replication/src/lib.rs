@@ -4,6 +4,7 @@
 //! may do that, what is mounted, and where a stream goes. Must not know files, commands or mounts.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod blocks;

@@ -7,6 +7,8 @@
 //! injected by [`Fault`]s. The same seed gives the same disk.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod crash;
 mod disk;

@@ -6,6 +6,7 @@
 //! Called by `dmu` (holds, credits) and `pool` (the sync target). Must not know what is synced.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod config;

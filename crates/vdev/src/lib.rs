@@ -1,12 +1,13 @@
-//! Virtual devices: leaves, mirrors, labels and their I/O queues.
+//! Virtual devices: leaves, what they are put together to (mirrors, RAID-Z, dRAID), labels and I/O queues.
 //!
-//! A [`VdevTree`] has [`Top`]s, a top has one or more leaves that share its bytes. A single read goes
+//! A [`VdevTree`] has [`Top`]s; the leaves of a top have its blocks as its layout says (`layout`). A single read goes
 //! to the device on the caller's thread, the columns of a block go at once; writes belong to a
 //! [`WriteGroup`] and are queued, sorted and merged. Who calls it: `pipeline` for blocks, `pool` for
 //! labels, states and health. It knows nothing of block pointers: whether bytes are right is for the
 //! reader to say.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod dtl;

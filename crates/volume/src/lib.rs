@@ -6,6 +6,7 @@
 //! `control`, for whoever serves volumes and for programs. Must not know protocols, names or properties.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod error;
