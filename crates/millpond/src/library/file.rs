@@ -14,6 +14,21 @@ use super::{Error, FileSystem, Metadata, Result};
 static POSITION: LockClass = LockClass::new("library.position", rank::FRONT_END + 9);
 
 /// How a file is opened. The setters are those of [`std::fs::OpenOptions`].
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// let files = pool.file_system("pond")?;
+/// let options = FileOptions::new().write(true).create_new(true).permissions(0o600);
+/// files.open("key", &options)?;
+/// assert!(files.open("key", &options).is_err());
+/// # drop(files);
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
     open: OpenOptions,
@@ -100,6 +115,26 @@ impl FileOptions {
 
 /// An open file. It may be used from any thread; the position that [`Read`], [`Write`] and [`Seek`] go by is this
 /// handle's, also where it is used by reference (`&File`): one operation at a time moves it.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// use std::io::{Read, Write};
+///
+/// let files = pool.file_system("pond")?;
+/// let mut file = files.create("log")?;
+/// file.write_all(b"one\ntwo\n").unwrap();
+/// file.sync()?;
+/// let mut text = String::new();
+/// files.open("log", &FileOptions::new().read(true))?.read_to_string(&mut text).unwrap();
+/// assert_eq!(text.lines().last(), Some("two"));
+/// # drop((file, files));
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct File {
     // Before the pool, which may end with its last handle.

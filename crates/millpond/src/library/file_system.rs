@@ -19,6 +19,23 @@ use super::{Error, Metadata, Pool, Result, SetMetadata, Space};
 ///
 /// What is done is visible to every handle at once, and on the devices after [`FileSystem::sync`],
 /// [`File::sync`](crate::File::sync) or [`Pool::sync`], or some seconds later.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// let files = pool.file_system("pond")?;
+/// files.create_dir_all("a/b")?;
+/// files.write("a/b/one", b"1")?;
+/// files.rename("a/b/one", "a/two")?;
+/// assert_eq!(files.read("a/two")?, b"1");
+/// assert!(!files.exists("a/b/one")?);
+/// # drop(files);
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     pool: Pool,

@@ -11,6 +11,22 @@ use super::{Error, Result};
 ///
 /// It is the pool's newest state that can be read, or one before it. A pool that is written to meanwhile, by this
 /// process or another, is read as it changes: blocks that were freed since may look damaged.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// # pool.file_system("pond")?.write("f", &[7; 100_000])?;
+/// # pool.export()?;
+/// let found = Image::open(&image)?;
+/// let damage = &mut |text| println!("{text}");
+/// assert_eq!(found.datasets(damage)?[0].name, "pond");
+/// assert!(found.verify(VerifyOptions::new(), &|_| ())?.is_clean());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Image {
     image: inspect::Image,

@@ -141,6 +141,21 @@ fn timestamp(of: SystemTime) -> Timestamp {
 }
 
 /// Changes of a file's metadata; what is not named stays.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// let files = pool.file_system("pond")?;
+/// files.write("f", b"")?;
+/// files.set_metadata("f", &SetMetadata::new().permissions(0o640).owner(1000, 100))?;
+/// assert_eq!(files.metadata("f")?.permissions, 0o640);
+/// # drop(files);
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetMetadata {
     change: posix::SetAttributes,

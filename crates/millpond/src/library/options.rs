@@ -15,6 +15,20 @@ pub enum Vdev {
 }
 
 /// How a pool is made.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// let options = CreateOptions::new("pond")
+///     .file(&image)
+///     .file_size(128 << 20)
+///     .property("atime", "off");
+/// let pool = Pool::create(&options)?;
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct CreateOptions {
     pub(super) name: String,
@@ -78,6 +92,19 @@ impl CreateOptions {
 }
 
 /// How a pool is opened.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// # pool.export()?;
+/// let pool = Pool::open(&OpenOptions::new().path(&image).read_only())?;
+/// assert!(pool.is_read_only());
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     pub(super) paths: Vec<PathBuf>,
@@ -147,6 +174,20 @@ impl OpenOptions {
 }
 
 /// How something is destroyed.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.create_dataset("pond/a", &[])?;
+/// pool.snapshot(&["pond/a@one"])?;
+/// assert!(pool.destroy("pond/a", DestroyOptions::new()).is_err());
+/// pool.destroy("pond/a", DestroyOptions::new().recursive())?;
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DestroyOptions {
     pub(super) recursive: bool,
@@ -177,6 +218,20 @@ impl DestroyOptions {
 }
 
 /// What a rollback may destroy.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.snapshot(&["pond@one"])?;
+/// pool.snapshot(&["pond@two"])?;
+/// assert!(pool.rollback("pond@one", RollbackOptions::new()).is_err());
+/// pool.rollback("pond@one", RollbackOptions::new().destroy_newer())?;
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RollbackOptions {
     pub(super) newer: bool,

@@ -27,6 +27,23 @@ pub struct DirEntry {
 
 /// An iterator over the entries of a directory. Entries that come or go meanwhile may be seen or not; all others are
 /// seen once.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// let files = pool.file_system("pond")?;
+/// files.write("one", b"")?;
+/// files.create_dir("two")?;
+/// for entry in files.read_dir("/")? {
+///     println!("{}", entry?.name.display());
+/// }
+/// # drop(files);
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ReadDir {
     files: FileSystem,

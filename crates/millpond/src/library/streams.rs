@@ -17,6 +17,23 @@ use super::{Error, Pool, Result};
 const PIECE: usize = 128 << 10;
 
 /// What a stream of snapshots has, as `zfs send` with its options.
+///
+/// ```
+/// # use millpond::*;
+/// # fn main() -> millpond::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let image = folder.path().join("pond.img");
+/// # let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+/// pool.create_dataset("pond/a", &[])?;
+/// pool.file_system("pond/a")?.write("f", b"content")?;
+/// pool.snapshot(&["pond/a@one"])?;
+/// let mut stream = Vec::new();
+/// pool.send("pond/a@one", &SendOptions::new().compressed(true), &mut stream)?;
+/// pool.receive("pond/b", &ReceiveOptions::new(), &stream[..])?;
+/// assert_eq!(pool.file_system("pond/b")?.read("f")?, b"content");
+/// # pool.export()
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct SendOptions {
     request: SendRequest,
