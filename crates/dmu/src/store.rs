@@ -210,7 +210,7 @@ pub struct SyncContext<'a> {
     pub accounting: &'a dyn BlockAccounting,
     /// How many threads may work at once.
     pub workers: &'a crate::workers::SyncWorkers,
-    /// Whose dirty bytes are given back as they are written.
+    /// Whose dirty bytes are returned as they are written.
     pub engine: Option<&'a txg::Engine>,
     /// Whether holes record their birth (feature hole_birth is active).
     pub hole_birth: bool,

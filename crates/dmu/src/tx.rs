@@ -207,7 +207,7 @@ fn admitted(
 ) -> Result<Option<Promise>, TxError> {
     /// Txgs that are waited for, in case frees on their way are enough.
     const FREES: u32 = 3;
-    /// Short waits for others to give back, then txgs.
+    /// Short waits for others to return, then txgs.
     const PAUSES: u32 = 10;
     const WAITS: u32 = 50;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);

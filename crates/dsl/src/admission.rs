@@ -139,7 +139,7 @@ impl HeadAdmission {
         if bytes <= room && bytes <= available {
             return Ok(Err(Refusal::Busy));
         }
-        // The next txgs tell what was really used, and give back what was freed.
+        // The next txgs tell what was really used, and make available what was freed.
         let dsl = self.head.dsl();
         if promised.0 > bytes || dsl.services().awaited_bytes() > 0 || dsl.has_background_frees()? {
             return Ok(Err(Refusal::Retry));

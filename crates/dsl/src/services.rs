@@ -161,7 +161,7 @@ pub struct SyncPass<'a> {
     pub pass: u32,
     /// How many threads may work at once.
     pub workers: &'a SyncWorkers,
-    /// Whose dirty bytes are given back.
+    /// Whose dirty bytes are returned.
     pub engine: Option<&'a Engine>,
     /// Who writes blocks.
     pub writers: &'a dyn WriterSource,

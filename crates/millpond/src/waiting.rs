@@ -7,9 +7,9 @@ use admin::{Failure, FailureKind};
 
 use crate::output::{Outcome, Stop};
 
-/// The pause between two questions.
+/// The pause between two requests.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-/// So many questions in a row may fail: a pool that is being exported has 5 s to go.
+/// So many requests in a row may fail: a pool that is being exported has 5 s to go.
 const FAILURES_MAX: u32 = 50;
 
 /// Asks the pool's daemon again and again, until the answer is that nothing is left to wait for, or

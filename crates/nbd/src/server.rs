@@ -16,7 +16,7 @@ use crate::wire::{
 use crate::{Disk, Exports, Fault, NbdError};
 
 /// Held with nothing beside it.
-static FLIGHT: LockClass = LockClass::new("nbd.flight", rank::LAST);
+static FLIGHT: LockClass = LockClass::new("nbd.under_way", rank::LAST);
 
 /// No read or write has more bytes, and no more are in memory for one connection at once than twice as many.
 pub const MEMORY_MAX: u32 = 32 << 20;
@@ -41,7 +41,7 @@ struct Request {
 
 /// What is under way.
 #[derive(Default)]
-struct Flight {
+struct UnderWay {
     requests: u32,
     bytes: u64,
 }
@@ -51,8 +51,8 @@ struct Connection<W> {
     disk: Arc<dyn Disk>,
     replies: Replies<W>,
     allocation: bool,
-    flight: Mutex<Flight>,
-    landed: Condvar,
+    under_way: Mutex<UnderWay>,
+    released: Condvar,
 }
 
 /// Serves a client until it goes or breaks the protocol; `workers` do what it asks for.
@@ -78,8 +78,8 @@ pub fn serve<R: Read, W: Write + Send + 'static>(
         disk,
         replies: Replies::new(output, structured),
         allocation,
-        flight: Mutex::new(&FLIGHT, Flight::default()),
-        landed: Condvar::new(),
+        under_way: Mutex::new(&FLIGHT, UnderWay::default()),
+        released: Condvar::new(),
     });
     let outcome = requests(&mut input, &connection, workers);
     connection.wait_for_all();
@@ -114,12 +114,12 @@ fn requests<R: Read, W: Write + Send + 'static>(
         if has_payload && request.length > MEMORY_MAX {
             return Err(NbdError::Protocol("a write of too many bytes"));
         }
-        connection.depart(request.memory());
+        connection.reserve(request.memory());
         if has_payload {
             match payload(input, request.length) {
                 Ok(data) => request.data = data,
                 Err(error) => {
-                    connection.land(request.memory());
+                    connection.release(request.memory());
                     return Err(error.into());
                 }
             }
@@ -128,7 +128,7 @@ fn requests<R: Read, W: Write + Send + 'static>(
         let job = move || {
             let memory = request.memory();
             own.answer(&request);
-            own.land(memory);
+            own.release(memory);
         };
         if let Err(job) = workers.run(Box::new(job)) {
             job();
@@ -148,30 +148,30 @@ impl Request {
 
 impl<W: Write> Connection<W> {
     /// Waits until there is room for a request.
-    fn depart(&self, bytes: u64) {
-        let mut flight = self.flight.lock();
-        let is_full = |flight: &Flight| {
-            flight.requests >= REQUESTS_MAX
-                || (flight.bytes > 0 && flight.bytes + bytes > 2 * u64::from(MEMORY_MAX))
+    fn reserve(&self, bytes: u64) {
+        let mut under_way = self.under_way.lock();
+        let is_full = |under_way: &UnderWay| {
+            under_way.requests >= REQUESTS_MAX
+                || (under_way.bytes > 0 && under_way.bytes + bytes > 2 * u64::from(MEMORY_MAX))
         };
-        while is_full(&flight) {
-            self.landed.wait(&mut flight);
+        while is_full(&under_way) {
+            self.released.wait(&mut under_way);
         }
-        flight.requests += 1;
-        flight.bytes += bytes;
+        under_way.requests += 1;
+        under_way.bytes += bytes;
     }
 
-    fn land(&self, bytes: u64) {
-        let mut flight = self.flight.lock();
-        flight.requests = flight.requests.saturating_sub(1);
-        flight.bytes = flight.bytes.saturating_sub(bytes);
-        self.landed.notify_all();
+    fn release(&self, bytes: u64) {
+        let mut under_way = self.under_way.lock();
+        under_way.requests = under_way.requests.saturating_sub(1);
+        under_way.bytes = under_way.bytes.saturating_sub(bytes);
+        self.released.notify_all();
     }
 
     fn wait_for_all(&self) {
-        let mut flight = self.flight.lock();
-        while flight.requests > 0 {
-            self.landed.wait(&mut flight);
+        let mut under_way = self.under_way.lock();
+        while under_way.requests > 0 {
+            self.released.wait(&mut under_way);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The trait by which the pipeline gets and gives back space; the pool supplies it.
+//! The trait by which the pipeline allocates and frees space; the pool supplies it.
 
 use base::Txg;
 use format::block_pointer::{DVA_COUNT, Dva};
@@ -86,7 +86,7 @@ pub trait Allocator: Send + Sync {
     /// Space for all copies, or nothing.
     fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError>;
 
-    /// Gives back one copy: `dva.asize` bytes at `dva.offset`. For a gang header that is the
+    /// Frees one copy: `dva.asize` bytes at `dva.offset`. For a gang header that is the
     /// header's own space; its members come on their own. By who syncs `txg`, or who holds it
     /// open: then it is freed when that txg syncs. `birth` is the txg in which the space was given: what a checkpoint
     /// needs is kept for it.

@@ -255,7 +255,7 @@ pub enum WriteError {
     },
 }
 
-/// A block whose space cannot be given back.
+/// A block whose space cannot be freed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FreeError {
     /// The dedup table must be asked first.

@@ -8,7 +8,7 @@ use crate::read::GangBudget;
 use crate::{Attempt, AttemptFailure, FreeError, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
-    /// Gives back the space of a block, in `txg`.
+    /// Frees the space of a block, in `txg`.
     ///
     /// # Errors
     /// When the block is shared by a dedup table (which must be asked first), or a gang header

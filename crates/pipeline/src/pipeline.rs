@@ -377,7 +377,7 @@ pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
 pub(crate) fn memory_of(block: &BlockPointer, data: &Buffer) -> usize {
     let given_back = match block.level() {
         0 => 0,
-        _ => data.give_back_zeros(),
+        _ => data.release_zeros(),
     };
     data.memory_size() - given_back
 }

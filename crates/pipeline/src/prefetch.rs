@@ -153,7 +153,7 @@ impl Prefetcher {
             (!run.is_empty()).then(|| self.shared.queue.push(Run::Neighbours(run)))
         {
             self.shared.failed.add(run.len() as u64);
-            self.shared.give_back(bytes);
+            self.shared.release(bytes);
         }
     }
 
@@ -240,7 +240,7 @@ impl Shared {
         drop(waiting);
         self.failed.add(given_up.len() as u64);
         dropped.extend(given_up);
-        self.give_back(bytes_of(&dropped));
+        self.release(bytes_of(&dropped));
         self.followed(&dropped, Vec::new());
     }
 
@@ -316,7 +316,7 @@ impl Shared {
         match run {
             Run::Neighbours(requests) => {
                 self.failed.add(pipeline.read_ahead(&requests));
-                self.give_back(bytes_of(&requests));
+                self.release(bytes_of(&requests));
             }
             Run::Known(requests) => {
                 let mut found = Vec::new();
@@ -340,12 +340,12 @@ impl Shared {
         };
         self.failed
             .add(self.pipeline.read_stretch(stretch, &mut see));
-        self.give_back(bytes_of(&stretch.requests));
+        self.release(bytes_of(&stretch.requests));
         self.followed(&stretch.requests, found);
     }
 
     /// Blocks of so many bytes are on their way no more.
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.in_flight.add(-bytes.cast_signed());
     }

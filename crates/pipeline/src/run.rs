@@ -158,11 +158,11 @@ impl Pipeline {
         let hull = from.offset..to.offset.checked_add(last.block.psize())?;
         let seen = wanted.iter().map(|request| request.seen).min()?;
         let share = self.cache.limit_bytes() / PREFETCH_CACHE_SHARE.get();
-        let most_kept = KEPT_BYTES.get().min(share);
+        let kept_max = KEPT_BYTES.get().min(share);
         let top = self.vdevs.top(from.vdev).ok()?;
         let is_keepable = seen != Txg(0) && hull.end <= top.asize();
         let around = is_keepable
-            .then(|| self.kept.around(from.vdev, hull.clone(), seen, most_kept))
+            .then(|| self.kept.around(from.vdev, hull.clone(), seen, kept_max))
             .flatten();
         if is_alone && around.is_none() {
             return None;
@@ -191,7 +191,7 @@ impl Pipeline {
         };
         let data = top.read_unjudged(range, IoClass::AsyncRead).ok()?;
         self.counters.blocks_read.add(wanted.len() as u64);
-        self.kept.keep((from.vdev, start), &data, seen, most_kept);
+        self.kept.keep((from.vdev, start), &data, seen, kept_max);
         Some((start, data))
     }
 

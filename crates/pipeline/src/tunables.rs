@@ -30,7 +30,7 @@ pub(crate) static KEPT_IDLE_MS: Tunable =
 pub(crate) static PREFETCH_PLACES: Tunable =
     Tunable::new("pipeline.prefetch_places", 16384, 1, 1 << 20);
 
-/// Memory that a thread keeps between blocks; more is given back at once.
+/// Memory that a thread keeps between blocks; more is freed at once.
 pub(crate) static SCRATCH_BYTES_MAX: Tunable =
     Tunable::new("pipeline.scratch_bytes_max", 1 << 20, 0, 1 << 30);
 

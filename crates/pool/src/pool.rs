@@ -375,7 +375,7 @@ impl Pool {
     pub fn destroy(&self) -> Result<()> {
         self.writer()?;
         self.close(PoolState::Destroyed)?;
-        self.give_back_caches();
+        self.release_caches();
         Ok(())
     }
 

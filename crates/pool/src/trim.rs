@@ -1,4 +1,4 @@
-//! Trim: free space is given back to the devices.
+//! Trim: free space is discarded on the devices.
 //!
 //! One thread takes free ranges out of use, one at a time, has them discarded on the leaves in question, and gives them
 //! back (`space::trim`). How far it is on each leaf is stored with every txg, so that it goes on after a crash or an

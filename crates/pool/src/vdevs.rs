@@ -1,4 +1,4 @@
-//! The pool's vdevs: opened, made, given back, and what each of them missed.
+//! The pool's vdevs: opened, made, released, and what each of them missed.
 
 pub(crate) mod caches;
 pub(crate) mod changes;

@@ -46,7 +46,7 @@ pub(crate) struct Losing<'a> {
 pub(crate) struct Loss {
     /// Nobody has it open, but freeing it takes more than this transaction; see [`Core::finish`].
     pub(crate) lingers: bool,
-    /// It is referenced, for a [`crate::Removed`] to give back.
+    /// It is referenced, for a [`crate::Removed`] to return.
     pub(crate) held: bool,
 }
 

@@ -51,7 +51,7 @@ pub enum Event {
     Flush,
     /// A flush that failed.
     FlushFailed,
-    /// Space was given back.
+    /// Space was discarded.
     Discard {
         /// Where.
         offset: u64,

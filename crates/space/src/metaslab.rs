@@ -273,7 +273,7 @@ impl Metaslab {
         noted
     }
 
-    /// Gives back what was allocated in this very txg and never written to a map.
+    /// Frees what was allocated in this very txg and never written to a map.
     pub(crate) fn unallocate(&self, range: Range<u64>, txg: Txg) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
         let slot = txg.slot();

@@ -114,7 +114,7 @@ impl Trimming {
 impl Drop for Trimming {
     fn drop(&mut self) {
         let given = self.metaslab.trimmed(self.extent.range.clone());
-        // Space that cannot be given back is space that nobody gets until the next import.
+        // Space that cannot be used again is space that nobody gets until the next import.
         debug_assert!(given.is_ok(), "{given:?}");
         self.gate.end();
     }

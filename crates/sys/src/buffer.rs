@@ -178,13 +178,13 @@ impl Buffer {
     /// Gives the pages of a long run of zeros at the end back to the system: they are zeros still, and take memory
     /// again where somebody writes. How many bytes that were.
     #[must_use]
-    pub fn give_back_zeros(&self) -> usize {
+    pub fn release_zeros(&self) -> usize {
         let used = self
             .iter()
             .rposition(|byte| *byte != 0)
             .map_or(0, |at| at + 1);
         self.allocation
-            .give_back_zeros(self.start + used..self.start + self.len)
+            .release_zeros(self.start + used..self.start + self.len)
     }
 
     /// Whether both are the same bytes of the same memory.

@@ -1,4 +1,4 @@
-//! Memory for keys: never swapped out, in no core dump, in no child, and zeroed before it is given back.
+//! Memory for keys: never swapped out, in no core dump, in no child, and zeroed before it is freed.
 
 #![expect(
     unsafe_code,

@@ -4,7 +4,7 @@
 //! whose slice is longer than its own (Linux 6.12 and later; before, all have the same slice), and one of the batch
 //! policy interrupts nobody. Threads inherit this from those that start them, so each role says all of it.
 //!
-//! Threads that answer have the system's own slice. With the shortest one (0.1 ms) no question was answered sooner,
+//! Threads that answer have the system's own slice. With the shortest one (0.1 ms) no request was answered sooner,
 //! nor with real-time priority by much (docs/performance.md, "`stat` beside 200 writers at the dirty limit").
 
 #![allow(

@@ -126,7 +126,7 @@ impl Dirty {
             self.findings,
             before >= bytes,
             "txg.credit",
-            "{bytes} bytes are given back of {before} that are dirty or reserved"
+            "{bytes} bytes are returned of {before} that are dirty or reserved"
         );
         if !is_there {
             // Nobody shall take what is below zero for an endless amount, and wait for that.

@@ -69,7 +69,7 @@ impl Indices {
         None
     }
 
-    fn give_back(&self, index: usize) {
+    fn release(&self, index: usize) {
         if let Some(bits) = self.used.get(index / 64) {
             bits.fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
         }
@@ -79,14 +79,14 @@ impl Indices {
 /// The calling thread's number.
 struct ThreadIndex {
     index: Cell<Option<usize>>,
-    /// What to give back when the thread ends.
+    /// What to return when the thread ends.
     own: Cell<Option<usize>>,
 }
 
 impl Drop for ThreadIndex {
     fn drop(&mut self) {
         if let Some(own) = self.own.get() {
-            THREADS.give_back(own);
+            THREADS.release(own);
         }
     }
 }
@@ -165,7 +165,7 @@ impl Holds {
             findings,
             count.fetch_sub(1, Ordering::SeqCst) != 0,
             "txg.holds",
-            "a hold of txg {txg} is given back that nobody has"
+            "a hold of txg {txg} is returned that nobody has"
         );
         if !is_held {
             // Below zero the txg would never be quiet, and nobody would be told.

@@ -127,7 +127,7 @@ impl Place {
         self.own.store(1, Ordering::SeqCst);
         let (reader, monitor) = (Arc::clone(self), Arc::clone(self));
         thread::spawn(move || reader.read_own());
-        thread::spawn(move || monitor.give_back());
+        thread::spawn(move || monitor.release());
     }
 
     fn read_own(&self) {
@@ -153,7 +153,7 @@ impl Place {
     }
 
     /// At any moment: how long nothing has come is not part of this.
-    fn give_back(&self) {
+    fn release(&self) {
         if !self.hand_over.join() {
             return;
         }

@@ -7,7 +7,7 @@
 //! Invariant: a block that an unsynced txg T refers to is in use until T has synced. When the reference was made, its
 //! source held the block in its tree, without an unsynced change (or as a reference of T itself); so what takes the
 //! block from the source is done in T or later, and by then the block was named to who counts references: its space is
-//! given back only after T's references were counted.
+//! freed only after T's references were counted.
 
 use std::sync::Arc;
 

@@ -287,7 +287,7 @@ impl Work {
         }
     }
 
-    /// Whether it is a full block of a list of blocks: nobody reads it before the list is taken apart. To the last one
+    /// Whether it is a full block of a list of blocks: nobody reads it before the list is freed. To the last one
     /// more will be added.
     fn is_full_of_list(&self, block: u64) -> bool {
         self.header.object_type == ObjectType::BPOBJ && block < self.header.max_block

@@ -242,7 +242,7 @@ proptest! {
         prop_assert!(layout.deflated(layout.asize(psize, NOW)) <= psize + layout.charge_overhead());
     }
 
-    /// What a child can give back of a range is what lies in it, all of it.
+    /// What a child can discard of a range is what lies in it, all of it.
     #[test]
     fn children_share_a_range(
         width in 2_usize..20,

@@ -215,13 +215,13 @@ pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
     Ok(vec![fsyncs, round_trips(run)?])
 }
 
-/// What a question costs that the kernel never answers by itself, of a FUSE file system: with this much
+/// What a request costs that the kernel never answers by itself, of a FUSE file system: with this much
 /// an fsync begins and ends. They come one by one, as fsyncs do.
 fn round_trips(run: &Run) -> io::Result<Phase> {
-    const QUESTIONS: u32 = 500;
+    const REQUESTS: u32 = 500;
     const PAUSE: Duration = Duration::from_micros(200);
     let mut tally = Tally::new(real_now());
-    for _ in 0..QUESTIONS {
+    for _ in 0..REQUESTS {
         std::thread::sleep(PAUSE);
         tally.time(|| rustix::fs::statvfs(&run.directory).map_err(io::Error::from))?;
     }
@@ -233,7 +233,7 @@ fn mail_path(directory: &Path, mail: u64) -> PathBuf {
 }
 
 /// Reads to the end of a file, into memory that is used again and without asking for its length first: neither what
-/// memory costs nor a question that no mail server asks is to be measured. How many bytes there were.
+/// memory costs nor a request that no mail server asks is to be measured. How many bytes there were.
 pub(super) fn read_whole(mut file: &File, buffer: &mut [u8]) -> io::Result<u64> {
     let mut total = 0;
     loop {

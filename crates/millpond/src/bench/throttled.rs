@@ -1,4 +1,4 @@
-//! What a question costs whose answer is in memory, alone and beside writers that wait for room.
+//! What a request costs whose answer is in memory, alone and beside writers that wait for room.
 
 use super::measure::{Phase, Tally};
 use super::run::{Run, joined, worker};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Each is measured so often, in turns: what the machine does besides meets both.
 const ROUNDS: u32 = 3;
-/// Between two questions: they come one by one.
+/// Between two requests: they come one by one.
 const PAUSE: Duration = Duration::from_micros(200);
 /// What a writer writes at once.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -36,9 +36,9 @@ pub(super) fn throttled(run: &Run) -> io::Result<Vec<Phase>> {
     for _ in 0..ROUNDS {
         run.make_durable()?;
         // Each round counts its seconds from its own start.
-        let mut questions = Tally::new(real_now());
-        ask(&asked, run.time, &mut questions)?;
-        alone.merge(&questions);
+        let mut requests = Tally::new(real_now());
+        ask(&asked, run.time, &mut requests)?;
+        alone.merge(&requests);
         let (asked, written) = crowded(run, &files, &asked)?;
         beside.merge(&asked);
         writes.merge(&written);
@@ -70,7 +70,7 @@ fn ask(path: &Path, time: Duration, tally: &mut Tally) -> io::Result<()> {
 }
 
 /// Asks while all write, from when they have written for as long as is asked then: what a server takes without waiting
-/// is full. The questions, and the writes meanwhile.
+/// is full. The requests, and the writes meanwhile.
 fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)> {
     let start = real_now() + run.time;
     let (over, counted) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -102,13 +102,13 @@ fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)
         let writers = writers.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
         std::thread::sleep(run.time);
         counted.store(true, Ordering::Relaxed);
-        let mut questions = Tally::new(start);
-        let outcome = ask(asked, run.time, &mut questions);
+        let mut requests = Tally::new(start);
+        let outcome = ask(asked, run.time, &mut requests);
         over.store(true, Ordering::Relaxed);
         let mut writes = Tally::new(start);
         for writer in writers {
             writes.merge(&joined(writer)?);
         }
-        outcome.map(|()| (questions, writes))
+        outcome.map(|()| (requests, writes))
     })
 }

@@ -62,7 +62,7 @@ fn line(out: &mut Vec<u8>, record: &DiffRecord, options: DiffOptions) {
 }
 
 /// What is no printable ASCII is shown as `\0` and three octal digits; so are blanks and
-/// backslashes, so that every line can be taken apart again.
+/// backslashes, so that every line can be split again.
 fn path(out: &mut Vec<u8>, path: &[u8], options: DiffOptions) {
     for byte in path {
         if options.raw || (byte.is_ascii_graphic() && *byte != b'\\') {

@@ -11,7 +11,7 @@ use crate::output::{Outcome, cannot};
 pub(super) const COMMAND: Command = Command {
     name: "promote",
     aliases: &[],
-    summary: "Make a clone the origin of its origin.",
+    summary: "Promote a clone: its origin becomes a clone of it.",
     forms: &["clone-filesystem"],
     flags: &[],
     operands: Operands::exactly(1, "missing clone filesystem argument"),

@@ -33,7 +33,7 @@ pub(super) const ATTACH: Command = Command {
 pub(super) const REPLACE: Command = Command {
     name: "replace",
     aliases: &[],
-    summary: "Put a device in the place of another one.",
+    summary: "Replace a device with another one.",
     forms: &["pool device [new-device]"],
     flags: FLAGS,
     operands: Operands::ANY,

@@ -13,7 +13,7 @@ use crate::waiting::until_idle;
 pub(super) const COMMAND: Command = Command {
     name: "checkpoint",
     aliases: &[],
-    summary: "Keep the state of a pool, to which an import can take it back.",
+    summary: "Take a checkpoint of a pool, to which an import can rewind it.",
     forms: &["[-d [-w]] pool"],
     flags: &[
         switch("d", "discard the checkpoint").or("discard"),

@@ -25,9 +25,9 @@ pub(super) const OFFLINE: Command = Command {
 pub(super) const ONLINE: Command = Command {
     name: "online",
     aliases: &[],
-    summary: "Take devices into use again; they get what they missed.",
+    summary: "Bring devices online; they are resilvered with what they missed.",
     forms: &["pool device ..."],
-    flags: &[switch("e", "use what they have become larger by")],
+    flags: &[switch("e", "expand to all the space that they have now")],
     operands: Operands::ANY,
     run: online,
 };

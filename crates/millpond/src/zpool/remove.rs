@@ -14,7 +14,7 @@ use super::wait::work;
 pub(super) const COMMAND: Command = Command {
     name: "remove",
     aliases: &[],
-    summary: "Remove devices from a pool, or give the removal of one up.",
+    summary: "Remove devices from a pool, or cancel the removal of one.",
     forms: &["[-npw] pool device ...", "-s pool"],
     flags: &[
         switch(
@@ -22,7 +22,7 @@ pub(super) const COMMAND: Command = Command {
             "say only how much memory would be used for what was moved",
         ),
         switch("p", "with -n: exact numbers"),
-        switch("s", "give up the removal that is under way"),
+        switch("s", "cancel the removal that is under way"),
         switch("w", "wait until it is done"),
     ],
     operands: Operands::at_least(1, "missing pool name argument"),

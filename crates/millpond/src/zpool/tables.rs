@@ -25,7 +25,7 @@ pub(super) const PRUNE: Command = Command {
 pub(super) const PREFETCH: Command = Command {
     name: "prefetch",
     aliases: &[],
-    summary: "Bring dedup tables or the table of shared blocks into memory.",
+    summary: "Read dedup tables or the block reference table into memory.",
     forms: &["pool ..."],
     flags: &[option("t", "type", "ddt or brt; by default both")],
     operands: Operands::at_least(1, "missing pool name argument"),

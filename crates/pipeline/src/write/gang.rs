@@ -45,7 +45,7 @@ impl Pipeline {
     }
 
     /// Gives `block`, whose bytes are `stored`, addresses of gang headers, and queues headers and
-    /// pieces. A gang that does not come about gives back all that it has got.
+    /// pieces. A gang that does not come about frees all that it has got.
     pub(super) fn write_in_pieces(
         &self,
         request: &WriteRequest<'_>,
@@ -58,8 +58,8 @@ impl Pipeline {
         if written.is_err() {
             // Also outside of a sync, which goes on: a log writes blocks of files.
             let txg = request.txg;
-            let give_back = |dva| self.allocator.free(dva, txg, txg);
-            taken.iter().for_each(give_back);
+            let release = |dva| self.allocator.free(dva, txg, txg);
+            taken.iter().for_each(release);
         }
         written
     }

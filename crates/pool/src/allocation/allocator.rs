@@ -28,15 +28,15 @@ pub(crate) struct PoolAllocator {
     whole_max: AtomicU64,
     /// The first contradiction that a free met: the pool must not write another uberblock then.
     fault: Mutex<Option<SpaceError>>,
-    /// What is given back of txgs that are open still.
+    /// What is freed of txgs that are open still.
     later: Mutex<BTreeMap<Txg, Vec<Freed>>>,
     /// The txg of the checkpoint, 0 without one: what is older stays in use.
     checkpoint: AtomicU64,
-    /// What is given back of removed vdevs.
+    /// What is freed of removed vdevs.
     pub(crate) obsolete: ObsoleteSpace,
 }
 
-/// Space that is given back, and the txg in which it was given.
+/// Space that is freed, and the txg in which it was allocated.
 struct Freed {
     extent: Extent,
     birth: Txg,
@@ -92,7 +92,7 @@ impl PoolAllocator {
         }
     }
 
-    /// Frees what was given back while `txg` was open, which syncs now.
+    /// Frees what was no longer wanted while `txg` was open, which syncs now.
     pub(crate) fn free_due(&self, txg: Txg) {
         let due = {
             let mut later = self.later.lock();
@@ -106,7 +106,7 @@ impl PoolAllocator {
 
     fn free_now(&self, Freed { extent, birth }: &Freed) {
         let is_kept = birth.0 <= self.checkpoint.load(Ordering::Relaxed);
-        let moved = self.obsolete.give_back(extent);
+        let moved = self.obsolete.release(extent);
         let extents = moved.as_deref().unwrap_or(std::slice::from_ref(extent));
         for extent in extents {
             let given_back = if is_kept {

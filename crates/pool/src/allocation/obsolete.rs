@@ -1,6 +1,6 @@
 //! What of removed vdevs nothing refers to any more.
 //!
-//! A block that lies on a removed vdev gives back the space on the vdevs that it was moved to. What of the mapping led
+//! A block that lies on a removed vdev frees the space on the vdevs that it was moved to. What of the mapping led
 //! there is not needed any more; that is noted in a map of the removed vdev (`com.delphix:indirect_obsolete_sm`), from
 //! which OpenZFS shortens the mapping when enough has come together. Whether it does changes nothing of what is read.
 
@@ -33,7 +33,7 @@ const LISTED_PER_TXG: u64 = 10_000;
 
 /// What can be watched here, for the whole process.
 struct Meters {
-    /// Ranges that were given back and are not mapped: they stay in use.
+    /// Ranges that were freed and are not mapped: they stay in use.
     unmapped: Arc<Counter>,
     /// Ranges that could not be noted.
     unnoted: Arc<Counter>,
@@ -47,7 +47,7 @@ static METERS: LazyLock<Meters> = LazyLock::new(|| Meters {
 /// A vdev that is being removed, and what of it is mapped so far.
 pub(crate) type Partial = (VdevId, MappingBuilder);
 
-/// What is given back of removed vdevs.
+/// What is freed of removed vdevs.
 pub(crate) struct ObsoleteSpace {
     vdevs: Arc<VdevTree>,
     /// Whether there are any.
@@ -108,9 +108,9 @@ impl ObsoleteSpace {
         bytes == range.end.saturating_sub(range.start)
     }
 
-    /// Where a range lies that is given back, if that is elsewhere than it says, or in two places as long as its vdev
+    /// Where a range lies that is freed, if that is elsewhere than it says, or in two places as long as its vdev
     /// is being removed; what is not needed any more is noted.
-    pub(crate) fn give_back(&self, extent: &Extent) -> Option<Vec<Extent>> {
+    pub(crate) fn release(&self, extent: &Extent) -> Option<Vec<Extent>> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
@@ -187,7 +187,7 @@ impl ObsoleteSpace {
         Ok(())
     }
 
-    /// Notes what was given back; in each pass.
+    /// Notes what was freed; in each pass.
     pub(crate) fn sync(
         &self,
         tx: &Tx,

@@ -113,7 +113,7 @@ impl PipelineStore {
             .is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
     }
 
-    /// Gives back the space of a block, in a sync. The header of a gang on a vdev that is out of use is waited for, or
+    /// Frees the space of a block, in a sync. The header of a gang on a vdev that is out of use is waited for, or
     /// its members would leak; one that is damaged is not.
     ///
     /// # Errors

@@ -188,7 +188,7 @@ fn allocate(
                 if place.range.end - place.range.start == size {
                     return Ok(Ok(place));
                 }
-                // Whole sectors of another size: a part of one could not be given back.
+                // Whole sectors of another size: a part of one could not be freed.
                 pass.space.free(&place)?;
                 return Ok(Err(Halt::Sectors));
             }

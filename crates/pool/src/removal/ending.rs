@@ -64,7 +64,7 @@ impl Evacuation {
         Ok(!used.is_partial && ranges.all(|range| self.allocator.obsolete.is_copied(&range)))
     }
 
-    /// Gives back what was copied; the vdev is used as before.
+    /// Returns what was copied; the vdev is used as before.
     pub(super) fn cancel(&self, pass: &FirstPass<'_>, running: &Running) -> Result<()> {
         let (services, tx, id) = (pass.services, pass.tx, running.vdev);
         let config = services.config.get();

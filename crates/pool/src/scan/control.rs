@@ -42,7 +42,7 @@ pub(super) struct LogPlace {
 
 /// What the thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PrefetchRequest {
+pub(super) enum ScanRequest {
     Run,
     Pause,
     Stop,
@@ -51,7 +51,7 @@ pub(super) enum PrefetchRequest {
 }
 
 pub(super) struct Control {
-    pub(super) request: PrefetchRequest,
+    pub(super) request: ScanRequest,
     /// The state of the scrub that runs or is paused.
     pub(super) scan: Option<ScanPhys>,
     /// Which scan this is: changes with every one that begins.
@@ -107,7 +107,7 @@ pub(crate) struct Scrub {
 impl Scrub {
     pub(crate) fn new(pending: &Arc<PendingBlocks>) -> Arc<Self> {
         let control = Control {
-            request: PrefetchRequest::Run,
+            request: ScanRequest::Run,
             scan: None,
             number: 0,
             course: Course::begin(ScanPhys::default()),
@@ -179,7 +179,7 @@ impl Scrub {
 
     /// Ends the thread; what is stored stays.
     pub(super) fn leave(&self) {
-        self.control.lock().request = PrefetchRequest::Leave;
+        self.control.lock().request = ScanRequest::Leave;
         self.changed.notify_all();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
@@ -190,9 +190,9 @@ impl Scrub {
         }
     }
 
-    pub(super) fn wait(&self) -> PrefetchRequest {
+    pub(super) fn wait(&self) -> ScanRequest {
         let mut control = self.control.lock();
-        while control.request == PrefetchRequest::Pause {
+        while control.request == ScanRequest::Pause {
             self.changed.wait(&mut control);
         }
         control.request

@@ -125,7 +125,7 @@ impl PendingBlocks {
         }
     }
 
-    /// A block's space is given back in `txg`, which is being synced: this is not undone, other than with all of the
+    /// A block's space is freed in `txg`, which is being synced: this is not undone, other than with all of the
     /// txg. What a task frees is told when the task is done.
     pub(crate) fn freed(&self, txg: Txg, block: &BlockPointer) {
         if !self.is_active.load(Ordering::SeqCst) {

@@ -8,7 +8,7 @@ use base::{ObjectId, Txg};
 use format::config::keys;
 
 use super::ahead::Ahead;
-use super::control::{LogPlace, PrefetchRequest, ScanChange};
+use super::control::{LogPlace, ScanChange, ScanRequest};
 use super::course::Course;
 use super::work;
 use crate::error::{PoolError, Result};
@@ -43,7 +43,7 @@ impl Pool {
                     scan.flags &= !FLAG_PAUSED;
                     self.services.events.scan(scan, "resume");
                 }
-                control.request = PrefetchRequest::Run;
+                control.request = ScanRequest::Run;
                 drop(control);
                 scrub.changed.notify_all();
                 return self.store_scan(ScanChange::Update);
@@ -266,9 +266,9 @@ impl Pool {
             control.paused_at_s = self.clock().now_s();
             self.services.errors.set_scanning(true);
             control.request = if scan.is_paused() {
-                PrefetchRequest::Pause
+                ScanRequest::Pause
             } else {
-                PrefetchRequest::Run
+                ScanRequest::Run
             };
         }
         let pool = Arc::downgrade(self);
@@ -299,7 +299,7 @@ impl Pool {
             // The scan's own thread may end it at this moment: one of both does.
             let scan = control.scan.take();
             let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
-            control.request = PrefetchRequest::Stop;
+            control.request = ScanRequest::Stop;
             self.services.errors.set_scanning(false);
             // Before anything that is started from now on.
             writer.scrub.change_next(ScanChange::End(ScanPhys {
@@ -330,7 +330,7 @@ impl Pool {
             }
             scan.flags |= FLAG_PAUSED;
             self.services.events.scan(scan, "paused");
-            control.request = PrefetchRequest::Pause;
+            control.request = ScanRequest::Pause;
             control.paused_at_s = self.clock().now_s();
         }
         self.store_scan(ScanChange::Update)

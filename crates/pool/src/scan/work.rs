@@ -8,7 +8,7 @@ use format::BlockPointer;
 use pipeline::Scrubbed;
 
 use super::ahead::{Ahead, Source};
-use super::control::{PrefetchRequest, ScanChange, Scrub};
+use super::control::{ScanChange, ScanRequest, Scrub};
 use super::course::{Leg, Target};
 use super::walk::{Births, Place, Walk};
 use super::{issue, logs};
@@ -27,8 +27,8 @@ fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
     let mut stored_at = base::clock::monotonic_ns();
     loop {
         match scrub.wait() {
-            PrefetchRequest::Run | PrefetchRequest::Pause => {}
-            PrefetchRequest::Stop | PrefetchRequest::Leave => return,
+            ScanRequest::Run | ScanRequest::Pause => {}
+            ScanRequest::Stop | ScanRequest::Leave => return,
         }
         // The pool is not kept open between slices.
         let Some(pool) = pool.upgrade() else { return };
@@ -199,9 +199,9 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     let scan = {
         let mut control = scrub.control.lock();
         match control.request {
-            PrefetchRequest::Run => control.scan.take(),
-            PrefetchRequest::Pause => return false,
-            PrefetchRequest::Stop | PrefetchRequest::Leave => None,
+            ScanRequest::Run => control.scan.take(),
+            ScanRequest::Pause => return false,
+            ScanRequest::Stop | ScanRequest::Leave => None,
         }
     };
     let Some(scan) = scan else { return true };
@@ -313,8 +313,8 @@ fn read_ahead(
         return;
     };
     let goes_on = || match scrub.control.lock().request {
-        PrefetchRequest::Run | PrefetchRequest::Pause => true,
-        PrefetchRequest::Stop | PrefetchRequest::Leave => false,
+        ScanRequest::Run | ScanRequest::Pause => true,
+        ScanRequest::Stop | ScanRequest::Leave => false,
     };
     let source = Source {
         pipeline: &pool.pipeline,

@@ -97,7 +97,7 @@ impl Frees {
         }
     }
 
-    /// Gives back the space of a block whose last reference went, as far as clones are concerned: of what a dedup table
+    /// Frees the space of a block whose last reference went, as far as clones are concerned: of what a dedup table
     /// counts, that decides.
     pub(crate) fn free_last(&self, txg: Txg, pointer: &BlockPointer) {
         if pointer.is_dedup() {

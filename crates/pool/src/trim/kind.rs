@@ -10,7 +10,7 @@ pub(crate) type Names = [&'static str; 3];
 /// What is done with free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It is given back to the device.
+    /// It is discarded.
     Trim,
     /// It is overwritten once, so that the device has all of its blocks.
     Initialize,

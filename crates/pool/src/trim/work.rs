@@ -196,7 +196,7 @@ fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
     }
 }
 
-/// The range, if nobody can need what is there any more. Else it is given back, and what is missing is seen to.
+/// The range, if nobody can need what is there any more. Else it is returned, and what is missing is seen to.
 fn allowed(writer: &Writer, range: Trimming) -> Result<Trimming, Step> {
     let syncer = &writer.syncer;
     let ageing = &syncer.services.ageing;

@@ -153,14 +153,14 @@ impl Pool {
         self.services.caches.remove(guid);
         self.services.events.vdev("vdev_remove_aux", guid);
         writer.engine.wait_synced(None)?;
-        give_back(&cache, used);
+        release(&cache, used);
         Ok(())
     }
 
     /// The pool is destroyed: its cache devices are nobody's.
-    pub(crate) fn give_back_caches(&self) {
+    pub(crate) fn release_caches(&self) {
         let caches = self.services.caches.list();
-        caches.iter().for_each(|cache| give_back(cache, None));
+        caches.iter().for_each(|cache| release(cache, None));
     }
 
     /// The cache devices.
@@ -246,7 +246,7 @@ pub fn clear_cache_labels(device: &dyn BlockDevice) -> Result<()> {
 }
 
 /// Leaves nothing on a device that says what it was. It may be gone, or be somebody else's by now.
-fn give_back(cache: &VdevConfig, used: Option<Arc<dyn BlockDevice>>) {
+fn release(cache: &VdevConfig, used: Option<Arc<dyn BlockDevice>>) {
     let path = PathBuf::from(cache.path().unwrap_or_default());
     if let Some(device) = used.or_else(|| open(cache))
         && labelled_as_cache(&path, device.as_ref()) == Some(cache.guid())

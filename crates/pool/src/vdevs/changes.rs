@@ -1,4 +1,4 @@
-//! Vdevs that a pool gets (`zpool add`), and log vdevs that it gives back (`zpool remove`); how the changes of single
+//! Vdevs that a pool gets (`zpool add`), and log vdevs that it gives up (`zpool remove`); how the changes of single
 //! devices wait for their txg ([`super::regroup`] makes them).
 //!
 //! A new vdev gets labels whose txg 0 says that they do not count yet; the txg that puts it into the configuration

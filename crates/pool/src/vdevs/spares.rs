@@ -85,7 +85,7 @@ pub(crate) fn is_there(spare: &VdevConfig) -> bool {
 }
 
 /// Wipes the label of a spare that is none any more.
-fn give_back(path: &Path, guid: Guid) {
+fn release(path: &Path, guid: Guid) {
     // It may be gone, or be somebody else's by now.
     if let Ok(device) = FileDevice::open(path, Access::ReadWrite)
         && labelled_as_spare(path, &device) == Some(guid)
@@ -108,7 +108,7 @@ impl Pool {
         let added = added.inspect_err(|_| {
             labelled
                 .iter()
-                .for_each(|(path, guid)| give_back(path, *guid));
+                .for_each(|(path, guid)| release(path, *guid));
         })?;
         let spares = &self.services.spares;
         for spare in added {
@@ -174,7 +174,7 @@ impl Pool {
         self.services.spares.remove(guid);
         self.services.events.vdev("vdev_remove_aux", guid);
         writer.engine.wait_synced(None)?;
-        give_back(&PathBuf::from(spare.path().unwrap_or_default()), guid);
+        release(&PathBuf::from(spare.path().unwrap_or_default()), guid);
         Ok(())
     }
 

@@ -56,11 +56,11 @@ proptest! {
         let mut free = FreeSpace::new(&(0..1000), 0);
         prop_assert!(free.insert(0..1000));
         let mut held: Vec<std::ops::Range<u64>> = Vec::new();
-        for (size, give_back, packed) in sizes {
+        for (size, release, packed) in sizes {
             let manner = if packed { Manner::Packed } else { Manner::Onwards };
             let largest = free.iter().map(|range| range.end - range.start).max().unwrap_or(0);
             prop_assert_eq!(free.longest(), largest);
-            if give_back && !held.is_empty() {
+            if release && !held.is_empty() {
                 let range = held.swap_remove(size as usize % held.len());
                 prop_assert!(free.insert(range.clone()));
                 prop_assert!(!free.insert(range));

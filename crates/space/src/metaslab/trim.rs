@@ -1,4 +1,4 @@
-//! Free ranges that are being given back to the device.
+//! Free ranges that are being discarded.
 //!
 //! Invariant: a range under discard is neither free for allocation nor in use. It leaves `free` before the discard
 //! begins and comes back only when it has ended on all leaves: what is written there afterwards cannot be destroyed

@@ -83,7 +83,7 @@ impl Allocation {
     }
 
     /// Gives the pages that lie within a range of zeros back to the system; how many bytes that are.
-    pub(super) fn give_back_zeros(&self, zeros: Range<usize>) -> usize {
+    pub(super) fn release_zeros(&self, zeros: Range<usize>) -> usize {
         let start = zeros.start.next_multiple_of(PAGE);
         let end = zeros.end.min(self.capacity) / PAGE * PAGE;
         // Small memory shares pages with others.
@@ -142,7 +142,7 @@ fn allocate(capacity: usize) -> NonNull<u8> {
 
 /// Gives the pages of memory that is about to be freed back to the system. The heap alone would keep them: what another
 /// thread frees it takes up when the thread that allocated it next comes by, and that may sleep.
-fn give_back(pointer: NonNull<u8>, capacity: usize) {
+fn release_pages(pointer: NonNull<u8>, capacity: usize) {
     /// Less is not worth a system call, and small blocks share pages with others.
     const MIN: usize = 64 << 10;
     if capacity < MIN || !capacity.is_multiple_of(PAGE) {
@@ -160,7 +160,7 @@ fn give_back(pointer: NonNull<u8>, capacity: usize) {
 }
 
 fn release(pointer: NonNull<u8>, capacity: usize) {
-    give_back(pointer, capacity);
+    release_pages(pointer, capacity);
     // SAFETY: the pointer came from `allocate(capacity)`, which used the same layout, and its
     // only owner (an `Allocation` being dropped, or the pool's list) gives it up here.
     unsafe { dealloc(pointer.as_ptr(), layout(capacity)) }
@@ -201,7 +201,7 @@ struct Pool {
     limit: AtomicUsize,
     /// The least that was kept since the last look: so much was not needed.
     min_kept: AtomicUsize,
-    /// Whether a thread gives back what is not needed.
+    /// Whether a thread frees what is not needed.
     trims: AtomicBool,
     meters: Arc<Meters>,
 }
@@ -310,7 +310,7 @@ fn start_trimming() {
     }
 }
 
-/// Gives back what lay unused all the time since the last look.
+/// Frees what lay unused all the time since the last look.
 fn trim() {
     let unused = POOL.min_kept.load(Ordering::Relaxed);
     let kept = POOL.kept_bytes.load(Ordering::Relaxed);
@@ -346,7 +346,7 @@ mod tests {
             unsafe { std::slice::from_raw_parts_mut(kept.as_ptr(), 256 << 10) }
         };
         bytes().fill(7);
-        give_back(kept, 256 << 10);
+        release_pages(kept, 256 << 10);
         assert!(bytes().iter().all(|byte| *byte == 0), "pages of before");
         bytes().fill(8);
         release(kept, 256 << 10);

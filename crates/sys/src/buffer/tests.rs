@@ -64,17 +64,17 @@ fn zeros_at_the_end_take_no_memory() {
     let buffer = bytes.freeze();
     let before = buffer.clone();
     // The first two pages stay.
-    assert_eq!(buffer.give_back_zeros(), 120 << 10);
+    assert_eq!(buffer.release_zeros(), 120 << 10);
     assert_eq!(buffer[4096], 7);
     assert!(buffer.iter().skip(4097).all(|byte| *byte == 0));
     drop(before);
     let mut again = buffer.try_into_mut().unwrap();
     again.fill(9);
     assert!(again.iter().all(|byte| *byte == 9));
-    assert_eq!(again.freeze().give_back_zeros(), 0);
+    assert_eq!(again.freeze().release_zeros(), 0);
     // Not worth it; and memory that shares its page with others is left alone.
-    assert_eq!(Buffer::zeroed(16 << 10).give_back_zeros(), 0);
-    assert_eq!(Buffer::zeroed(512).give_back_zeros(), 0);
+    assert_eq!(Buffer::zeroed(16 << 10).release_zeros(), 0);
+    assert_eq!(Buffer::zeroed(512).release_zeros(), 0);
     let part = Buffer::zeroed(128 << 10).slice(100..(64 << 10) + 100);
-    assert_eq!(part.give_back_zeros(), 60 << 10);
+    assert_eq!(part.release_zeros(), 60 << 10);
 }

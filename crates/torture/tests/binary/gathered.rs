@@ -97,7 +97,7 @@ fn fill(file: &mut File) -> (u64, Option<i32>) {
     }
 }
 
-/// With little that the kernel may gather, writers go on without a question until near the limit; with much, they ask
+/// With little that the kernel may gather, writers go on without asking until near the limit; with much, they ask
 /// from the beginning.
 #[test]
 fn writing_ends_at_limits_and_what_was_taken_is_there() {

@@ -74,7 +74,7 @@ pub(crate) struct History {
 /// What can be compared of two histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Of all that was written, flushed and given back, in its order.
+    /// Of all that was written, flushed and discarded, in its order.
     pub(crate) disk: u64,
     pub(crate) events: usize,
     pub(crate) steps: u64,

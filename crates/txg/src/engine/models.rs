@@ -151,7 +151,7 @@ fn a_stop_leaves_nobody_waiting() {
     });
 }
 
-/// Reservations above the limit go on when what is dirty was written, and all that was reserved is given back.
+/// Reservations above the limit go on when what is dirty was written, and all that was reserved is returned.
 #[test]
 fn reservations_find_room_and_add_up() {
     const BYTES: u64 = 100;
@@ -180,7 +180,7 @@ fn reservations_find_room_and_add_up() {
     });
 }
 
-/// Operations that leave instead of waiting all go on, whoever else reserves, and all that was reserved is given back.
+/// Operations that leave instead of waiting all go on, whoever else reserves, and all that was reserved is returned.
 #[test]
 fn postponed_operations_all_go_on() {
     const BYTES: u64 = 100;

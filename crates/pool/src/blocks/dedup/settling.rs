@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::pool::services::PoolServices;
 
 impl PoolServices {
-    /// Books what the pass changed; `free` gives back the space of blocks that nothing refers to any more.
+    /// Books what the pass changed; `free` frees the space of blocks that nothing refers to any more.
     pub(crate) fn settle_dedup(&self, tx: &Tx, mut free: impl FnMut(&BlockPointer)) -> Result<()> {
         let pending = std::mem::take(&mut *self.dedup.pending.lock());
         METERS

@@ -18,7 +18,7 @@ use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
 
 impl PoolServices {
-    /// Books what the pass added and dropped, in that order; `free` gives back the space of blocks that nothing
+    /// Books what the pass added and dropped, in that order; `free` frees the space of blocks that nothing
     /// references any more.
     pub(crate) fn settle_references(
         &self,

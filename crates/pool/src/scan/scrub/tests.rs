@@ -15,7 +15,7 @@ use format::BlockPointer;
 
 use crate::churn::{Churn, Filler};
 use crate::pool::services::PoolServices;
-use crate::scan::control::{PrefetchRequest, ScanChange, Scrub};
+use crate::scan::control::{ScanChange, ScanRequest, Scrub};
 use crate::scan::course::Course;
 use crate::scan::pending::PendingBlocks;
 use crate::scan::phys::{
@@ -431,7 +431,7 @@ fn a_resilver_passes_nothing_over_that_was_nearly_freed() {
         let scrub = &pool.writer().unwrap().scrub;
         let mut control = scrub.control.lock();
         control.scan.as_mut().unwrap().flags = 0;
-        control.request = PrefetchRequest::Run;
+        control.request = ScanRequest::Run;
         drop(control);
         scrub.changed.notify_all();
     };

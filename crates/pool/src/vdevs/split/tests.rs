@@ -119,7 +119,7 @@ fn both_pools_hold_everything_and_neither_knows_the_other() {
     let pool = import(folder, "pond");
     let refused = pool.sides_to_split(&[]).unwrap_err().to_string();
     assert_eq!(refused, MIRRORS_ONLY);
-    // And a side that is given back is a side again.
+    // And a side that is returned is a side again.
     let tank = import(folder, "tank");
     drop(pool);
     let back = NewDevice::Path(folder.join("b"));

@@ -51,7 +51,7 @@ fn go_on(pool: &Arc<Pool>) -> ScanPhys {
         if let Some(scan) = &mut control.scan {
             scan.flags &= !FLAG_PAUSED;
         }
-        control.request = PrefetchRequest::Run;
+        control.request = ScanRequest::Run;
         drop(control);
         scrub.changed.notify_all();
     }
