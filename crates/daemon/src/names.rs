@@ -2,8 +2,8 @@
 //! place is free again.
 //!
 //! A lock of a file `NAME.name` in the directory of sockets. A crash lets go of it; the file that is left then is
-//! worth nothing. An ordinary user's pool gets no name of one of the administrator's, whose locks everybody can see; the
-//! other way round nobody is asked, for what users call their pools must not keep the administrator from anything.
+//! worth nothing. An ordinary user's pool gets no name of one of the administrator's, whose locks everybody can see;
+//! the other way round nobody is asked, for what users call their pools must not keep the administrator from anything.
 
 use super::runtime::{locked, prepared_directory};
 use admin::client::{SYSTEM_DIRECTORY, connect, sees_system};
@@ -121,7 +121,8 @@ fn claim_in(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.name"))
 }
 
-/// Whether a daemon of the administrator, whose pools everybody sees, has the name: perhaps its socket is still to come.
+/// Whether a daemon of the administrator, whose pools everybody sees, has the name: perhaps its socket is still to
+/// come.
 fn is_claimed_by_system(own: &Path, name: &str) -> bool {
     let system = Path::new(SYSTEM_DIRECTORY);
     sees_system() && own != system && sys::is_locked(&claim_in(system, name), None)

@@ -24,8 +24,8 @@ const SHOWN_BUCKETS: std::ops::RangeInclusive<usize> = 9..=37;
 /// device, two for each class of locks), and each is some thirty series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buckets {
-    /// Those of requests of the kernel, of devices by class of I/O (how long programs waited), and what there is once in
-    /// a pool. Of the others sum and count are told; of classes of locks that nobody had to wait for, nothing.
+    /// Those of requests of the kernel, of devices by class of I/O (how long programs waited), and what there is once
+    /// in a pool. Of the others sum and count are told; of classes of locks that nobody had to wait for, nothing.
     #[default]
     Usual,
     /// All of them.

@@ -57,8 +57,8 @@ impl Lock {
     }
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF`: who waits for a lock has an arrow after the number. Locks of parts
-/// of a file (`OFDLCK`) belong to an open file as well, and so to no process.
+/// `1: FLOCK  ADVISORY  WRITE 4746 fe:00:1234 0 EOF`: who waits for a lock has an arrow after the number. Locks of
+/// parts of a file (`OFDLCK`) belong to an open file as well, and so to no process.
 fn exclusive_lock(line: &str) -> Option<Lock> {
     let words: Vec<&str> = line.split_whitespace().skip(1).collect();
     let ["FLOCK" | "OFDLCK", _, "WRITE", _, place, first, last] = words[..] else {

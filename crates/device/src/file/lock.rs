@@ -37,8 +37,8 @@ fn lock(file: &File, bytes: Option<&Range<u64>>) -> Result<bool, Errno> {
     }
 }
 
-/// Locks what is behind a loop device, or a partition of one. What cannot be opened cannot be locked: another user's, or
-/// a file of another mount namespace.
+/// Locks what is behind a loop device, or a partition of one. What cannot be opened cannot be locked: another user's,
+/// or a file of another mount namespace.
 pub(super) fn lock_backing(device: &Path, name: &Arc<str>) -> Result<Option<File>, DeviceError> {
     let Some(backing) = sys::backing_file(device) else {
         return Ok(None);
