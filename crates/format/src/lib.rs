@@ -47,6 +47,7 @@ pub mod object_set;
 pub mod object_type;
 pub mod partitions;
 pub mod protection;
+pub mod rebuild;
 pub mod record;
 pub mod redaction;
 pub mod sa;

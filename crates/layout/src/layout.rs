@@ -73,6 +73,18 @@ impl Layout {
         }
     }
 
+    /// How many stored bytes fill `asize` allocated ones, of which whole [`Layout::unit`]s count. None where that depends
+    /// on the block: then nobody can tell what lies at a place without knowing whose it is.
+    #[must_use]
+    pub const fn psize_of_whole_units(&self, asize: u64) -> Option<u64> {
+        match &self.kind {
+            Kind::Single | Kind::Mirror | Kind::Draid(_) => {
+                Some(asize / self.unit() * self.granule())
+            }
+            Kind::RaidZ(_) | Kind::Indirect => None,
+        }
+    }
+
     /// What a block of `psize` stored bytes takes up that is written in txg `birth`, parity and padding included.
     #[must_use]
     pub fn asize(&self, psize: u64, birth: Txg) -> u64 {

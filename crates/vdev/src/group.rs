@@ -1,6 +1,6 @@
 //! Writes that are waited for together: those of a txg's sync pass, or of an intent log block.
 
-use crate::leaf::DeviceHandle;
+use crate::leaf::{COPIED, DeviceHandle};
 use crate::members::Members;
 use crate::queue::{Help, Queue};
 use crate::top::KeptWrites;
@@ -90,6 +90,12 @@ impl WriteGroup {
             state: Mutex::new(&CLASS, State::default()),
             done: Condvar::new(),
         })
+    }
+
+    /// A group of what is copied to leaves that lack it ([`crate::RangeCopy`]), whichever txgs that is of.
+    #[must_use]
+    pub fn of_copies(findings: &Arc<Findings>) -> Arc<Self> {
+        Self::of_pool(COPIED, findings)
     }
 
     /// The txg that the writes belong to.

@@ -38,6 +38,17 @@ impl<'a> Holder<'a> {
         self.all().any(|leaf| leaf.misses(txg))
     }
 
+    /// Whether what it has of any block is what was written last.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.all().all(|leaf| leaf.is_whole())
+    }
+
+    /// Whether it has a place for one of these leaves.
+    pub(crate) fn is_of(&self, leaves: &[Arc<Leaf>]) -> bool {
+        self.all()
+            .any(|own| leaves.iter().any(|leaf| Arc::ptr_eq(own, leaf)))
+    }
+
     pub(crate) fn is_readable(&self) -> bool {
         self.all().all(|leaf| leaf.is_readable())
     }
@@ -56,6 +67,14 @@ impl<'a> Holder<'a> {
     pub(crate) fn left_behind(&self, birth: Txg) {
         let behind = self.all().filter(|leaf| leaf.misses(birth));
         behind.for_each(|leaf| leaf.note_left(birth));
+    }
+}
+
+impl Holder<'_> {
+    /// What was to be copied to it was not: those that it has a place for lack all that they lacked.
+    pub(crate) fn lose_copy(&self) {
+        self.all()
+            .for_each(|leaf| leaf.note_left_through(Txg(u64::MAX)));
     }
 }
 

@@ -15,13 +15,14 @@ use crate::{Condition, Failure, Fence, IoClass, TxgRanges, VdevAux, VdevError, V
 use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
+use missed::Pass;
 use std::sync::Arc;
 use sys::Buffer;
 
 pub(crate) use asked_read::AskedRead;
 pub(crate) use awaited::{Awaited, ReadResult};
-pub(crate) use device_handle::DeviceHandle;
 pub use device_handle::LeafConfig;
+pub(crate) use device_handle::{COPIED, DeviceHandle};
 pub(crate) use io_gate::Gate;
 pub use meters::{ClassStatistics, ErrorCounts, LeafStatistics};
 
@@ -226,21 +227,43 @@ impl Leaf {
 
     /// From here until [`Leaf::end_resilver`] it is noted what a resilver leaves behind.
     pub fn begin_resilver(&self) {
-        self.handle.missed.lock().begin_resilver();
+        self.handle.missed.lock().begin(Pass::Resilver);
     }
 
     /// What was begun by [`Leaf::begin_resilver`] goes on without this leaf: all that it missed is missing still.
     pub fn leave_resilver(&self) {
-        self.handle.missed.lock().leave_resilver();
+        self.handle.missed.lock().leave(Pass::Resilver);
     }
 
-    /// Whether it is noted what a resilver leaves behind on the leaf.
+    /// From here until [`Leaf::end_rebuild`] it is noted what a rebuild leaves behind; not while a resilver does.
+    pub fn begin_rebuild(&self) {
+        self.handle.missed.lock().begin(Pass::Rebuild);
+    }
+
+    /// What was begun by [`Leaf::begin_rebuild`] ends without this leaf: all that it missed is missing still.
+    pub fn leave_rebuild(&self) {
+        self.handle.missed.lock().leave(Pass::Rebuild);
+    }
+
+    /// A rebuild has copied everything that was in use. What it could not copy, and what was missed since, is missing
+    /// still. Answers whether a rebuild had begun.
+    pub fn end_rebuild(&self) -> bool {
+        self.handle.end(Pass::Rebuild)
+    }
+
+    /// Whether a rebuild gives the leaf what it missed.
+    #[must_use]
+    pub fn is_rebuilding(&self) -> bool {
+        self.handle.missed.lock().is_in(Pass::Rebuild)
+    }
+
+    /// Whether it is noted what a resilver or rebuild leaves behind on the leaf.
     #[must_use]
     pub fn is_resilvering(&self) -> bool {
-        self.handle.missed.lock().is_resilvering()
+        self.handle.missed.lock().is_in_any()
     }
 
-    /// Whether the resilver that runs has left something behind on the leaf.
+    /// Whether the resilver or rebuild that runs has left something behind on the leaf.
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.handle.missed.lock().has_left()
@@ -251,6 +274,13 @@ impl Leaf {
     pub fn reopen(&self, device: Option<Arc<dyn BlockDevice>>) {
         self.set_device(device);
         self.handle.lose_unflushed();
+    }
+
+    /// How often the leaf lost something that was copied to it ([`crate::RangeCopy`]): whoever it was for has no more of
+    /// it than before.
+    #[must_use]
+    pub fn lost_copies(&self) -> u64 {
+        self.handle.lost_copies()
     }
 
     /// A resilver could not give the leaf a block of `birth`.
@@ -267,13 +297,19 @@ impl Leaf {
     /// A resilver has seen everything that was missed when it began. What it left behind, and what
     /// was missed since, is missing still. Answers whether a resilver had begun.
     pub fn end_resilver(&self) -> bool {
-        self.handle.end_resilver()
+        self.handle.end(Pass::Resilver)
     }
 
     /// Whether the leaf missed the writes of `txg`.
     #[must_use]
     pub fn misses(&self, txg: Txg) -> bool {
         self.handle.misses(txg)
+    }
+
+    /// Whether the leaf missed nothing: what it has of any place is what was written there last.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.handle.misses_some()
     }
 
     /// Makes the leaf's finished writes durable.

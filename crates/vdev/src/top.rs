@@ -1,5 +1,6 @@
 //! A top-level vdev: a layout, and the children that it spreads blocks over.
 
+mod copies;
 mod kept;
 mod moved;
 mod moves;
@@ -19,9 +20,12 @@ use base::thread::{self, Role};
 use base::{Guid, Txg, VdevId, invariant};
 use device::DeviceError;
 use layout::{Area, Block, Kind, Layout, Moved, Piece, Placement};
+use std::ops::Range;
 use std::sync::Arc;
 use sys::Buffer;
 
+use copies::Copies;
+pub use copies::{Copied, RangeCopy};
 use kept::Found;
 pub(crate) use kept::KeptWrites;
 pub(crate) use moved::Elsewhere;
@@ -68,6 +72,8 @@ pub struct Top {
     kept: Arc<KeptWrites>,
     /// What moves to another child, and who looks for blocks meanwhile.
     moves: Arc<Moves>,
+    /// What is being copied to leaves that lack it.
+    copies: Arc<Copies>,
     read_threads: ReadThreads,
     /// Where what it held lies, if it was removed.
     moved_to: Option<MovedTo>,
@@ -88,6 +94,7 @@ impl Top {
             node,
             kept,
             moves: Moves::new(),
+            copies: Copies::new(),
             read_threads: ReadThreads::new(),
             moved_to: None,
         }
@@ -103,6 +110,7 @@ impl Top {
         }
         self.moves.succeed(self);
         next.moves = Arc::clone(&self.moves);
+        next.copies = Arc::clone(&self.copies);
         Arc::new(next)
     }
 
@@ -232,6 +240,12 @@ impl Top {
         };
         self.layout
             .placement_at(&block, self.children.count(), moved)
+    }
+
+    /// What a block takes up.
+    fn allocated(&self, offset: u64, len: usize, birth: Txg) -> Range<u64> {
+        let asize = self.layout.asize(len as u64, birth);
+        offset..offset.saturating_add(asize)
     }
 
     fn contains(&self, offset: u64, len: usize, birth: Txg) -> Result<(), VdevError> {
@@ -375,8 +389,10 @@ impl Top {
             self.id(),
             self.asize()
         );
-        // Nothing moves on before this is in the queues.
-        let _inside = self.look_for();
+        // Nothing moves on, and nothing begins to be copied, before this is in the queues.
+        let _inside = self.moves.look_for();
+        self.copies
+            .written(self.allocated(offset, data.len(), birth));
         let (mut parts, there) = self.parts_of((offset, birth), &data);
         parts.extend(there);
         let completion = WriteCompletion::new(
@@ -463,7 +479,7 @@ impl Top {
     ///
     /// # Errors
     /// As [`Leaf::discard`].
-    pub fn discard(&self, leaf: &Leaf, range: std::ops::Range<u64>) -> Result<(), VdevError> {
+    pub fn discard(&self, leaf: &Leaf, range: Range<u64>) -> Result<(), VdevError> {
         let child = self.children.child_of(leaf.guid()).unwrap_or(0);
         let mut places = self.layout.on_child(range, child).into_iter();
         places
@@ -477,7 +493,7 @@ impl Top {
     pub fn overwrite(
         &self,
         leaf: &Leaf,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         filler: &[u8],
     ) -> Result<(), VdevError> {
         let child = self.children.child_of(leaf.guid()).unwrap_or(0);

@@ -48,6 +48,9 @@ pub(super) const TARGETS: &[Target] = targets! {
     bookmark: |bytes| {
         let words: Vec<u64> = words(bytes).collect();
         let _ = BookmarkPhys::from_words(&words);
+        if let Ok(rebuild) = format::rebuild::Rebuild::from_words(&words) {
+            assert_eq!(rebuild.to_words(), words[..]);
+        }
         let _ = deadlist::parse_integer_key(bytes);
     };
     references: |bytes| {

@@ -4,7 +4,7 @@ use super::asked_read::AskedRead;
 use super::awaited::{Awaited, ReadResult};
 use super::io_gate::Gate;
 use super::meters::Meters;
-use super::missed::Missed;
+use super::missed::{Missed, Pass};
 use super::typical::Typical;
 use super::unflushed::{Unflushed, UnflushedWrites};
 use crate::tunables;
@@ -15,7 +15,7 @@ use base::metrics::flow;
 use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use sys::{Buffer, BufferMut};
 
@@ -26,6 +26,9 @@ static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 43
 
 /// An operation that takes longer is counted as slow.
 const SLOW_NS: u64 = 30_000_000_000;
+
+/// The txg of what is copied without knowing of which it is.
+pub(crate) const COPIED: Txg = Txg(0);
 
 /// What is known of a leaf before it is opened.
 #[derive(Clone, Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct DeviceHandle {
     pub(super) missed: Mutex<Missed>,
     has_missing: AtomicBool,
     pub(super) unflushed: Mutex<UnflushedWrites>,
+    /// How often it lost what had been copied to it.
+    lost_copies: AtomicU64,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
@@ -81,6 +86,7 @@ impl DeviceHandle {
             missed: Mutex::new(&MISSING_CLASS, Missed::default()),
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
+            lost_copies: AtomicU64::new(0),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
             read_time: Typical::default(),
@@ -145,6 +151,11 @@ impl DeviceHandle {
         self.has_missing.load(Ordering::Acquire) && self.missed.lock().ranges().contains(txg)
     }
 
+    /// Whether the leaf missed anything.
+    pub(crate) fn misses_some(&self) -> bool {
+        self.has_missing.load(Ordering::Acquire)
+    }
+
     pub(crate) fn set_missing(&self, new: TxgRanges) {
         let mut missed = self.missed.lock();
         missed.set(new);
@@ -164,16 +175,26 @@ impl DeviceHandle {
         self.meters.checksum_errors.add(wrong);
     }
 
+    pub(crate) fn lost_copies(&self) -> u64 {
+        self.lost_copies.load(Ordering::Acquire)
+    }
+
     pub(crate) fn note_missing(&self, txg: Txg) {
+        if txg == COPIED {
+            // Who copies sees to it: it need not be this leaf that lacks it.
+            self.lost_copies.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
         let mut missed = self.missed.lock();
         if missed.note(txg) {
             self.missed_changed(&missed);
         }
     }
 
-    pub(crate) fn end_resilver(&self) -> bool {
+    /// A pass over what was missed has seen everything; whether it had begun.
+    pub(super) fn end(&self, pass: Pass) -> bool {
         let mut missed = self.missed.lock();
-        let ended = missed.end_resilver();
+        let ended = missed.end(pass);
         self.missed_changed(&missed);
         ended
     }

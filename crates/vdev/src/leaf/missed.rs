@@ -1,4 +1,8 @@
-//! What a leaf missed, and what is left of it when a resilver ends.
+//! What a leaf missed, and what is left of it when a resilver ends, or a rebuild.
+//!
+//! A resilver walks over blocks, whose births say which were missed, and gives them to all leaves that lack some. A
+//! rebuild copies whatever is in use to the leaves that it is for, and knows of no births: what it could not copy may be
+//! of any. Of one leaf there is one of both at a time.
 
 use crate::TxgRanges;
 use base::Txg;
@@ -7,11 +11,24 @@ use base::Txg;
 #[derive(Default)]
 pub(crate) struct Missed {
     ranges: TxgRanges,
-    /// While a resilver runs: what will be missing when it ends. It begins empty: the resilver sees
-    /// everything that was missed before it began.
-    left: Option<TxgRanges>,
+    /// While a resilver or rebuild runs: what will be missing when it ends. It begins empty: everything is seen that
+    /// was missed before it began.
+    left: Option<Left>,
     /// Until it is known what was missed: the births of blocks of which the leaf gave wrong bytes.
     undecided: Option<Vec<Txg>>,
+}
+
+/// What is left behind.
+struct Left {
+    ranges: TxgRanges,
+    pass: Pass,
+}
+
+/// What gives a leaf all that it missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Resilver,
+    Rebuild,
 }
 
 /// So many wrong blocks wait until it is known what was missed; more are counted at once.
@@ -57,25 +74,37 @@ impl Missed {
         }
     }
 
-    pub(crate) fn begin_resilver(&mut self) {
-        self.left = Some(TxgRanges::new());
+    /// Begins to note what is left behind, unless the other one does.
+    pub(crate) fn begin(&mut self, pass: Pass) {
+        if self.left.is_none() || self.is_in(pass) {
+            let ranges = TxgRanges::new();
+            self.left = Some(Left { ranges, pass });
+        }
     }
 
-    pub(crate) fn leave_resilver(&mut self) {
-        self.left = None;
+    /// Goes on without this leaf: all that it missed is missing still.
+    pub(crate) fn leave(&mut self, pass: Pass) {
+        if self.is_in(pass) {
+            self.left = None;
+        }
     }
 
-    pub(crate) const fn is_resilvering(&self) -> bool {
+    pub(crate) const fn is_in_any(&self) -> bool {
         self.left.is_some()
     }
 
+    pub(crate) fn is_in(&self, pass: Pass) -> bool {
+        self.left.as_ref().is_some_and(|left| left.pass == pass)
+    }
+
     pub(crate) fn has_left(&self) -> bool {
-        self.left.as_ref().is_some_and(|left| !left.is_empty())
+        let left = self.left.as_ref();
+        left.is_some_and(|left| !left.ranges.is_empty())
     }
 
     pub(crate) fn note_left(&mut self, birth: Txg) {
         if let Some(left) = &mut self.left {
-            left.add(birth, 1);
+            left.ranges.add(birth, 1);
         }
     }
 
@@ -83,15 +112,16 @@ impl Missed {
         let Some(left) = &mut self.left else { return };
         for (first, count) in self.ranges.iter() {
             let until = birth.0.saturating_add(1).saturating_sub(first.0);
-            left.add(first, count.min(until));
+            left.ranges.add(first, count.min(until));
         }
     }
 
-    pub(crate) fn end_resilver(&mut self) -> bool {
-        let left = self.left.take();
+    /// It has seen everything; whether it had begun.
+    pub(crate) fn end(&mut self, pass: Pass) -> bool {
+        let left = self.left.take_if(|left| left.pass == pass);
         let ended = left.is_some();
         if let Some(left) = left {
-            self.ranges = left;
+            self.ranges = left.ranges;
         }
         ended
     }

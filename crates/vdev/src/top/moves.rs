@@ -101,13 +101,14 @@ impl Moves {
     }
 
     /// Whether nobody has a vdev any more whose place another one took.
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         let mut state = self.state.lock();
         state.before.retain(|before| before.strong_count() > 0);
         state.before.is_empty()
     }
 
-    fn look_for(&self) -> Inside<'_> {
+    /// To be held by who writes, until what he writes is in all queues.
+    pub(super) fn look_for(&self) -> Inside<'_> {
         loop {
             let round = self.round.load(Ordering::SeqCst);
             self.inside[round & 1].fetch_add(1, Ordering::SeqCst);
@@ -119,7 +120,7 @@ impl Moves {
     }
 
     /// Waits until all are gone that looked for blocks when this was called. By one thread at a time.
-    fn wait_for_others(&self) {
+    pub(super) fn wait_for_others(&self) {
         let round = self.round.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
         state.waiting = true;

@@ -200,7 +200,9 @@ impl Top {
             return self.repair_moved(lacking, range, data);
         }
         let data = self.padded(data.clone());
-        let _inside = self.look_for();
+        let _inside = self.moves.look_for();
+        self.copies
+            .written(self.allocated(range.offset, data.len(), range.birth));
         let (here, there) = self.parts_of((range.offset, range.birth), &data);
         let here = here.into_iter().map(|part| (part, true));
         // What was wrong was copied as it was: there, to whichever children.

@@ -20,6 +20,7 @@ use sys::{Buffer, BufferMut};
 struct StripeRead<'a> {
     top: &'a Top,
     range: BlockRange,
+    trust: Trust,
     class: IoClass,
     placement: Placement,
     /// What is known of each of its pieces.
@@ -27,6 +28,15 @@ struct StripeRead<'a> {
     failures: Vec<LeafFailure>,
     /// Leaves that could have had their column, and did not.
     lacking: Vec<Arc<Leaf>>,
+}
+
+/// Which leaves should have their pieces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Those that did not miss the birth of the block.
+    Birth,
+    /// Those that missed nothing: nobody knows of which births it is what lies there.
+    Whole,
 }
 
 /// Children whose columns are left out.
@@ -99,6 +109,36 @@ impl Top {
             }),
             None => Err(read.failures),
         }
+    }
+
+    /// The wanted pieces of a range of whole stripes, whatever blocks these are of: as leaves have them that missed
+    /// nothing, or computed from what these have of the others.
+    pub(super) fn pieces_of(
+        &self,
+        range: BlockRange,
+        wanted: &[usize],
+    ) -> Result<Vec<Buffer>, Vec<LeafFailure>> {
+        let mut read = StripeRead::new(self, range, IoClass::Scan);
+        read.trust = Trust::Whole;
+        let is_there = |piece: &usize| !read.holders_of(*piece, false).is_empty();
+        if wanted.iter().all(is_there) {
+            read.read(|piece| wanted.contains(&piece), false);
+        }
+        let known = |read: &StripeRead<'_>| {
+            let pieces = wanted.iter().map(|piece| read.known.get(*piece)?.bytes());
+            pieces.map(Option::<&Buffer>::cloned).collect()
+        };
+        if let Some(pieces) = known(&read) {
+            return Ok(pieces);
+        }
+        read.gather();
+        let Some(data) = read.assemble(Without::NOBODY) else {
+            read.nothing_found();
+            return Err(read.failures);
+        };
+        let pieces = read.expected(&data);
+        let wanted = wanted.iter().filter_map(|piece| pieces.get(*piece));
+        Ok(wanted.cloned().collect())
     }
 
     /// Reads every column of a block from every leaf that has it, and gives right bytes to those that had others or had
@@ -177,6 +217,7 @@ impl<'a> StripeRead<'a> {
         Self {
             top,
             range,
+            trust: Trust::Birth,
             class,
             placement,
             known,
@@ -243,12 +284,19 @@ impl<'a> StripeRead<'a> {
         })
     }
 
+    /// Whether what a leaf has may be older.
+    fn is_stale(&self, holder: &Holder<'_>) -> bool {
+        match self.trust {
+            Trust::Birth => holder.misses(self.range.birth),
+            Trust::Whole => !holder.is_whole(),
+        }
+    }
+
     /// Who has a piece, or may have something older in its place, the busiest first.
     fn holders_of(&self, piece: usize, stale: bool) -> Vec<Holder<'a>> {
         let top = self.top;
         let holders = top.children.holders(&self.pieces()[piece]);
-        let has =
-            |holder: &Holder<'_>| holder.is_readable() && holder.misses(self.range.birth) == stale;
+        let has = |holder: &Holder<'_>| holder.is_readable() && self.is_stale(holder) == stale;
         let mut holders: Vec<_> = holders.filter(has).collect();
         holders.sort_by_key(|holder| Reverse(holder.leaf.handle().active()));
         holders
@@ -301,7 +349,7 @@ impl<'a> StripeRead<'a> {
                 Ok(data) => Some(data),
                 Err(failure) => {
                     let is_device = matches!(failure, Failure::Device(_));
-                    if is_device && !holder.misses(self.range.birth) {
+                    if is_device && !self.is_stale(holder) {
                         self.lacking.push(Arc::clone(leaf));
                     }
                     self.failures.push(leaf.handle().failure(failure));
@@ -314,6 +362,15 @@ impl<'a> StripeRead<'a> {
 
     /// The block as the leaves say that it is, if it is the wanted one.
     fn as_it_is(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+        self.gather();
+        if !self.is_enough() {
+            self.read(|_| true, true);
+        }
+        self.judge(Without::NOBODY, accept)
+    }
+
+    /// Reads what is needed of the pieces from the leaves that should have them.
+    fn gather(&mut self) {
         let only_parity = self.only_parity();
         let pieces = 0..self.known.len();
         let (parity, data): (Vec<_>, Vec<_>) = pieces.partition(|piece| only_parity[*piece]);
@@ -329,10 +386,6 @@ impl<'a> StripeRead<'a> {
         if !self.is_enough() {
             self.read(|_| true, false);
         }
-        if !self.is_enough() {
-            self.read(|_| true, true);
-        }
-        self.judge(Without::NOBODY, accept)
     }
 
     /// Somebody lies: tries without each set of children that parity can stand for, small sets first.

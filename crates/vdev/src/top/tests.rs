@@ -13,9 +13,9 @@ mod spare_rooms;
 mod stripe;
 mod unflushed;
 
-const SIZE: usize = 65 << 20;
+pub(super) const SIZE: usize = 65 << 20;
 
-fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
+pub(super) fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
     let config = LeafConfig {
         guid: Guid(guid),
         path: format!("/d{guid}"),
@@ -25,7 +25,7 @@ fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
     Leaf::new(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>))
 }
 
-fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
+pub(super) fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
     let leaves = devices.iter().zip(1..).map(|(d, i)| Node::Leaf(leaf(i, d)));
     let node = Node::Interior(Interior {
         guid: Guid(99),
@@ -45,7 +45,7 @@ fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
     )
 }
 
-fn pair() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
+pub(super) fn pair() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
     let devices = [MemoryDevice::new(SIZE), MemoryDevice::new(SIZE)];
     let top = top(&devices);
     (devices, top)
@@ -59,7 +59,7 @@ fn range(offset: u64, len: usize) -> BlockRange {
     }
 }
 
-fn put(top: &Top, offset: u64, byte: u8, len: usize) -> Arc<WriteGroup> {
+pub(super) fn put(top: &Top, offset: u64, byte: u8, len: usize) -> Arc<WriteGroup> {
     let group = WriteGroup::new(Txg(5));
     let data = Buffer::from_slice(&vec![byte; len]);
     top.write(offset, data, IoClass::AsyncWrite, &group);
