@@ -24,7 +24,7 @@ struct State {
     /// Operations take no time before and after the run.
     running: bool,
     next_id: u64,
-    device: VirtualDevice,
+    devices: Vec<VirtualDevice>,
     /// Flushes by number, and when they end.
     flushes: BTreeMap<u64, u64>,
     /// Operations that have ended, until their threads have seen it.
@@ -35,11 +35,17 @@ impl VirtualClock {
     /// A clock for one device of this model.
     #[must_use]
     pub fn new(model: DeviceModel) -> Arc<Self> {
+        Self::of_several(model, 1)
+    }
+
+    /// A clock for so many devices of this model, each of which works by itself.
+    #[must_use]
+    pub fn of_several(model: DeviceModel, count: usize) -> Arc<Self> {
         let state = State {
             now_ns: 0,
             running: false,
             next_id: 0,
-            device: VirtualDevice::new(model),
+            devices: (0..count).map(|_| VirtualDevice::new(model)).collect(),
             flushes: BTreeMap::new(),
             ended: HashSet::new(),
         };
@@ -59,10 +65,10 @@ impl VirtualClock {
         self.state().now_ns
     }
 
-    /// What the device did while operations took time.
+    /// What the first device did while operations took time.
     #[must_use]
     pub fn work(&self) -> DeviceWork {
-        self.state().device.work()
+        self.state().devices[0].work()
     }
 
     /// Whether operations take time now.
@@ -91,21 +97,21 @@ impl VirtualClock {
     fn step(&self) {
         let mut state = self.state();
         let flush_end = state.flushes.values().min().copied();
-        let Some(next_ns) = state
-            .device
-            .next_end_ns()
-            .into_iter()
-            .chain(flush_end)
-            .min()
-        else {
+        let ends = state
+            .devices
+            .iter()
+            .filter_map(|device| device.next_end_ns());
+        let Some(next_ns) = ends.chain(flush_end).min() else {
             return;
         };
         state.now_ns = next_ns;
-        while state.device.next_end_ns() == Some(next_ns) {
-            if let Some((_, operation)) = state.device.take_ended() {
-                state.ended.insert(operation.id);
+        let mut ended = Vec::new();
+        for device in &mut state.devices {
+            while device.next_end_ns() == Some(next_ns) {
+                ended.extend(device.take_ended().map(|(_, operation)| operation.id));
             }
         }
+        state.ended.extend(ended);
         let due: Vec<u64> = state
             .flushes
             .iter()
@@ -136,12 +142,12 @@ impl VirtualClock {
         }
     }
 
-    fn transfer(&self, offset: u64, len: usize) {
+    fn transfer(&self, device: usize, offset: u64, len: usize) {
         let len = len as u64;
         self.wait(|state, id| {
             let now_ns = state.now_ns;
             let operation = VirtualOperation { id, offset, len };
-            state.device.submit(now_ns, operation);
+            state.devices[device].submit(now_ns, operation);
         });
     }
 
@@ -187,6 +193,8 @@ pub struct PacedDisk {
     clock: Arc<VirtualClock>,
     flush_ns: u64,
     reads: bool,
+    /// Which of the clock's devices it is.
+    device: usize,
 }
 
 impl PacedDisk {
@@ -198,7 +206,14 @@ impl PacedDisk {
             clock: Arc::clone(clock),
             flush_ns,
             reads: false,
+            device: 0,
         }
+    }
+
+    /// The same as another one of the clock's devices.
+    #[must_use]
+    pub fn on_device(self, device: usize) -> Self {
+        Self { device, ..self }
     }
 
     /// The same with reads that take time.
@@ -218,19 +233,19 @@ impl BlockDevice for PacedDisk {
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
         if self.reads {
-            self.clock.transfer(offset, bytes.len());
+            self.clock.transfer(self.device, offset, bytes.len());
         }
         self.inner.read(offset, bytes)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.clock.transfer(offset, bytes.len());
+        self.clock.transfer(self.device, offset, bytes.len());
         self.inner.write(offset, bytes)
     }
 
     fn write_vectored(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), DeviceError> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
-        self.clock.transfer(offset, len);
+        self.clock.transfer(self.device, offset, len);
         self.inner.write_vectored(offset, pieces)
     }
 
