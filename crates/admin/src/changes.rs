@@ -531,6 +531,9 @@ pub struct AttachDevice {
     pub ashift: Option<u32>,
     /// Use a device that looks used.
     pub force: bool,
+    /// It gets what the others have by a sequential rebuild; else by a resilver.
+    #[serde(default)]
+    pub sequential: bool,
 }
 
 /// Take a device away from a mirror or a replacement.

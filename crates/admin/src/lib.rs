@@ -72,8 +72,8 @@ pub use register::{KnownPool, LastSeen};
 pub use report::{
     CheckpointReport, DedupReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord,
     HistoryEvent, HistoryRecord, HoldRecord, LeafReport, LeafWork, LeafWorkState, OwnerKind,
-    OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
-    StoppedReport, VdevCause, VdevClass, VdevReport, VdevState,
+    OwnerRecord, PoolNote, PoolReport, PoolStatus, RebuildReport, RemovalReport, ScanKind,
+    ScanReport, ScanState, StoppedReport, VdevCause, VdevClass, VdevReport, VdevState,
 };
 pub use secret::Secret;
 pub use vdev_name::VdevNaming;

@@ -316,6 +316,15 @@ pub struct ScanReport {
     pub issued: u64,
 }
 
+/// The last sequential rebuild of a top-level vdev.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildReport {
+    /// What the vdev is called.
+    pub vdev: String,
+    /// How it stands, as that of a resilver.
+    pub scan: ScanReport,
+}
+
 /// The state of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScanState {
@@ -425,6 +434,9 @@ pub struct PoolStatus {
     pub note: Option<PoolNote>,
     /// The last scan.
     pub scan: Option<ScanReport>,
+    /// The last sequential rebuild of each top-level vdev.
+    #[serde(default)]
+    pub rebuilds: Vec<RebuildReport>,
     /// The last removal.
     pub removal: Option<RemovalReport>,
     /// The last expansion.
@@ -456,6 +468,7 @@ impl PoolStatus {
             stopped: None,
             note: None,
             scan: None,
+            rebuilds: Vec::new(),
             removal: None,
             expansion: None,
             checkpoint: None,

@@ -174,6 +174,13 @@ impl Events {
         }
     }
 
+    /// A sequential rebuild of a top-level vdev began or ended.
+    pub(crate) fn rebuild(&self, what: &str, vdev: Guid) {
+        let kind = ("resilver_type", text("sequential"));
+        let vdev = ("vdev_guid", EventValue::Number(vdev.0));
+        self.system(&format!("resilver_{what}"), vec![kind, vdev]);
+    }
+
     /// A block of which no copy can be read.
     pub(crate) fn unreadable(&self, error: &DataError) {
         let fields = vec![

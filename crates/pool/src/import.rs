@@ -318,6 +318,8 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         events.system("pool_import", Vec::new());
         pool.follow_failmode();
         pool.release_spares();
+        // Which devices these are for, those below leave alone.
+        pool.rebuild_if_needed()?;
         if !pool.resume_resilver()? && !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }

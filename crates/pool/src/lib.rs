@@ -15,7 +15,7 @@
 //! | `vdevs` | devices opened, added, removed, and what each missed |
 //! | `removal`, `expansion` | top-level vdevs whose blocks are copied elsewhere; RAID-Z vdevs that get another device |
 //! | `checkpoint` | the state that a pool keeps and can be taken back to |
-//! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space discarded on devices |
+//! | `scan`, `rebuild`, `trim` | work beside everything else: scrubs and resilvers; sequential resilvers; free space discarded on devices |
 //! | `events`, `multihost` | what happened, for `zpool events`; whether another host has the pool |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -39,6 +39,7 @@ mod logs;
 mod mos;
 mod multihost;
 mod pool;
+mod rebuild;
 mod removal;
 mod scan;
 mod sync;
@@ -54,7 +55,8 @@ pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
 pub use facts::{
-    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal, Tables,
+    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, RebuildFacts,
+    Removal, Tables,
 };
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};
@@ -64,6 +66,7 @@ pub use mos::history::{Actor, History};
 pub use multihost::activity::other_host;
 pub use pool::status::{PoolStatus, VdevRole, VdevStatus};
 pub use pool::{Pool, Rewound};
+pub use rebuild::requests::Fill;
 pub use removal::RemovalsBarred;
 pub use scan::phys::ScanPhys;
 pub use trim::control::{LeafTrim, TrimState};

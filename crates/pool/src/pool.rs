@@ -39,6 +39,7 @@ use crate::mos::history::Actor;
 use crate::multihost::Multihost;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
+use crate::rebuild::control::Rebuilds;
 use crate::removal::Evacuation;
 use crate::scan::control::{ScanChange, Scrub};
 use crate::scan::phys::ScanPhys;
@@ -73,6 +74,7 @@ pub(crate) struct Writer {
     pub(crate) syncer: Arc<Syncer>,
     pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
+    pub(crate) rebuilds: Arc<Rebuilds>,
     pub(crate) trim: Arc<Trim>,
     pub(crate) initialize: Arc<Trim>,
     pub(crate) checkpoint: Arc<CheckpointKeeper>,

@@ -63,6 +63,18 @@ pub static SCAN_SLICE_MS: Tunable = Tunable::new("pool.scan_slice_ms", 250, 1, 5
 pub static REFLOW_SLICE_BYTES: Tunable =
     Tunable::new("pool.reflow_slice_bytes", 64 << 20, 1 << 20, 1 << 32);
 
+/// Bytes in use that a rebuild has under way: so much is read while as much is being written.
+pub static REBUILD_STEP_BYTES: Tunable =
+    Tunable::new("pool.rebuild_step_bytes", 16 << 20, 1 << 20, 1 << 30);
+/// The most bytes of a vdev that a rebuild copies at once.
+pub static REBUILD_SEGMENT_BYTES: Tunable =
+    Tunable::new("pool.rebuild_segment_bytes", 4 << 20, 64 << 10, 64 << 20);
+/// Up to how many bytes between what is in use a rebuild copies along: a disk would have to seek.
+pub static REBUILD_GAP_BYTES: Tunable =
+    Tunable::new("pool.rebuild_gap_bytes", 512 << 10, 0, 16 << 20);
+/// Whether a scrub follows the last rebuild (`zfs_rebuild_scrub_enabled`).
+pub static REBUILD_SCRUB: Tunable = Tunable::new("pool.rebuild_scrub", 1, 0, 1);
+
 /// Blocks that cannot be read and wait to be stored in the error log; what is beyond is found by the next scrub.
 pub static ERRORS_PENDING_MAX: Tunable =
     Tunable::new("pool.errors_pending_max", 10_000, 1, 1 << 20);
@@ -132,6 +144,10 @@ pub const TUNABLES: &[&Tunable] = &[
     &SCAN_STRIPE_READERS,
     &SCAN_SLICE_MS,
     &REFLOW_SLICE_BYTES,
+    &REBUILD_STEP_BYTES,
+    &REBUILD_SEGMENT_BYTES,
+    &REBUILD_GAP_BYTES,
+    &REBUILD_SCRUB,
     &ERRORS_PENDING_MAX,
     &SCAN_RUNS_AHEAD,
     &SPACE_SHORT_BYTES,

@@ -183,6 +183,11 @@ impl Service {
             stopped: self.stopped(),
             note: self.note(),
             scan,
+            rebuilds: kept
+                .rebuilds()
+                .into_iter()
+                .filter_map(stored::rebuild)
+                .collect(),
             removal: kept.removal().map(stored::removal),
             expansion: kept.expansion().map(stored::expansion),
             checkpoint: kept.checkpoint().map(stored::checkpoint),

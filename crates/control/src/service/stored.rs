@@ -1,11 +1,12 @@
 //! What the pool's own object set keeps ([`pool::Facts`]), as it travels.
 
 use admin::{
-    CheckpointReport, DedupReport, ExpansionReport, LeafWork, LeafWorkState, RemovalReport,
-    VdevReport,
+    CheckpointReport, DedupReport, ExpansionReport, LeafWork, LeafWorkState, RebuildReport,
+    RemovalReport, ScanKind, ScanReport, ScanState, VdevReport,
 };
 use base::Guid;
-use pool::{Checkpoint, DedupTables, Expansion, Facts, Progress, Removal, TrimState};
+use format::rebuild::RebuildState;
+use pool::{Checkpoint, DedupTables, Expansion, Facts, Progress, RebuildFacts, Removal, TrimState};
 
 /// The dedup tables; nothing while they hold nothing.
 pub(super) fn dedup(tables: DedupTables) -> DedupReport {
@@ -47,6 +48,33 @@ pub(super) fn expansion(found: Expansion) -> ExpansionReport {
         to_copy: found.to_copy,
         waits: found.waits,
     }
+}
+
+/// The last rebuild of a vdev, as a resilver.
+pub(super) fn rebuild(found: RebuildFacts) -> Option<RebuildReport> {
+    let rebuild = found.rebuild;
+    let state = match rebuild.state {
+        RebuildState::None => return None,
+        RebuildState::Active => ScanState::Running,
+        RebuildState::Cancelled => ScanState::Canceled,
+        RebuildState::Complete => ScanState::Finished,
+    };
+    let scan = ScanReport {
+        kind: ScanKind::Resilver,
+        state,
+        started: rebuild.started_s,
+        ended: rebuild.ended_s,
+        elapsed: rebuild.taken_ms / 1000,
+        errors: rebuild.errors,
+        repaired: rebuild.rebuilt,
+        to_examine: rebuild.estimated,
+        scanned: rebuild.scanned,
+        issued: rebuild.scanned,
+    };
+    Some(RebuildReport {
+        vdev: found.name,
+        scan,
+    })
 }
 
 /// Notes what the pool has stored about the leaves below a vdev.

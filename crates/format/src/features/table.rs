@@ -132,7 +132,7 @@ table! {
         "org.openzfs:device_rebuild",
         "Support for sequential mirror/dRAID device rebuilds",
     )
-        .read_only_compatible().support(Support::ReadOnly);
+        .read_only_compatible();
     ZSTD_COMPRESS: feature("org.freebsd:zstd_compress", "zstd compression algorithm support.")
         .per_dataset().depends_on(&[&EXTENSIBLE_DATASET]);
     DRAID: feature("org.openzfs:draid", "Support for distributed spare RAID").in_label();

@@ -2,13 +2,13 @@
 
 use admin::date::{moment, span};
 use admin::{
-    DedupReport, ExpansionReport, LeafWorkState, PoolNote, PoolStatus, RemovalReport, ScanKind,
-    ScanReport, ScanState, VdevCause, VdevClass, VdevNaming, VdevReport, VdevState, human,
-    human_bytes,
+    DedupReport, ExpansionReport, LeafWorkState, PoolNote, PoolStatus, RemovalReport, VdevCause,
+    VdevClass, VdevNaming, VdevReport, VdevState, human, human_bytes,
 };
 
 use super::tree::{GROUPS, lines};
 
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -54,11 +54,7 @@ pub(super) fn explained(
 
 fn cause(pool: &PoolStatus) -> Option<Cause> {
     let cause = |status, action, id| Some(Cause { status, action, id });
-    let resilvering = pool.scan.as_ref().is_some_and(|scan| {
-        scan.kind == ScanKind::Resilver
-            && matches!(scan.state, ScanState::Running | ScanState::Paused)
-    });
-    if resilvering {
+    if scan::is_resilvering(pool) {
         return cause(RESILVERING, "Wait for the resilver to complete.", None);
     }
     if pool.note == Some(PoolNote::HostMismatch) {
@@ -104,6 +100,9 @@ fn cause(pool: &PoolStatus) -> Option<Cause> {
     if pool.any_leaf(|vdev| vdev.state == VdevState::Removed) {
         return cause(REMOVED, OFFLINE_ACTION, None);
     }
+    if scan::is_unverified(pool) {
+        return cause(UNVERIFIED, UNVERIFIED_ACTION, None);
+    }
     match pool.note {
         Some(PoolNote::LegacyVersion) => cause(LEGACY, LEGACY_ACTION, None),
         Some(PoolNote::FeaturesDisabled) => cause(FEATURES, FEATURES_ACTION, None),
@@ -127,9 +126,7 @@ pub(crate) fn status(pool: &PoolStatus, options: StatusOptions) -> String {
             out += &format!("   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-{id}\n");
         }
     }
-    if let Some(scan) = &pool.scan {
-        out += &scan_lines(scan, options.now);
-    }
+    out += &scan::lines(pool, options.now);
     out += &other_lines(pool, options.now);
     out += "config:\n\n";
     out += &config(pool, options);
@@ -310,71 +307,6 @@ fn expansion_progress(expansion: &ExpansionReport, elapsed: u64) -> String {
     )
 }
 
-fn scan_lines(scan: &ScanReport, now: u64) -> String {
-    let (noun, past) = match scan.kind {
-        ScanKind::Scrub => ("scrub", "scrub repaired"),
-        ScanKind::Resilver => ("resilver", "resilvered"),
-    };
-    match scan.state {
-        ScanState::Finished => format!(
-            "  scan: {past} {} in {} with {} errors on {}\n",
-            human_bytes(scan.repaired),
-            span(scan.elapsed),
-            scan.errors,
-            moment(scan.ended)
-        ),
-        ScanState::Canceled => format!("  scan: {noun} canceled on {}\n", moment(scan.ended)),
-        ScanState::Paused => format!(
-            "  scan: {noun} paused since {}\n\t{noun} started on {}\n{}",
-            moment(scan.ended),
-            moment(scan.started),
-            progress(scan, None)
-        ),
-        ScanState::Running => format!(
-            "  scan: {noun} in progress since {}\n{}",
-            moment(scan.started),
-            progress(scan, Some(now.saturating_sub(scan.started).max(1)))
-        ),
-    }
-}
-
-/// The two lines of a scan that has not ended; without `elapsed` it is paused.
-fn progress(scan: &ScanReport, elapsed: Option<u64>) -> String {
-    const SLOWEST_TO_ESTIMATE: u64 = 10 << 20;
-    let rate = |bytes: u64| elapsed.map_or(0, |seconds| bytes / seconds);
-    let at = |bytes: u64| match rate(bytes) {
-        0 => String::new(),
-        rate => format!(" at {}/s", human_bytes(rate)),
-    };
-    let total = human_bytes(scan.to_examine);
-    let verb = if scan.kind == ScanKind::Scrub {
-        "repaired"
-    } else {
-        "resilvered"
-    };
-    let share = u128::from(scan.issued) * 10_000 / u128::from(scan.to_examine.max(1));
-    let end = match rate(scan.issued) {
-        _ if elapsed.is_none() => String::new(),
-        rate if rate >= SLOWEST_TO_ESTIMATE => {
-            format!(
-                ", {} to go",
-                span(scan.to_examine.saturating_sub(scan.issued) / rate)
-            )
-        }
-        _ => ", no estimated completion time".to_owned(),
-    };
-    format!(
-        "\t{} / {total} scanned{}, {} / {total} issued{}\n\t{} {verb}, {}.{:02}% done{end}\n",
-        human_bytes(scan.scanned),
-        at(scan.scanned),
-        human_bytes(scan.issued),
-        at(scan.issued),
-        human_bytes(scan.repaired),
-        share / 100,
-        share % 100,
-    )
-}
-
 fn config(pool: &PoolStatus, options: StatusOptions) -> String {
     let mut width = 10.max(pool.name.chars().count());
     let groups = || {
@@ -541,6 +473,9 @@ fn errors(pool: &PoolStatus, verbose: bool) -> String {
 
 const RESILVERING: &str = "One or more devices is currently being resilvered.  The pool will\n\
 \tcontinue to function, possibly in a degraded state.";
+const UNVERIFIED: &str = "One or more devices have been sequentially resilvered, scrubbing\n\
+\tthe pool is recommended.";
+const UNVERIFIED_ACTION: &str = "Use 'zpool scrub' to verify all data checksums.";
 const HOST_MISMATCH: &str = "Mismatch between pool hostid and system hostid on imported pool.\n\
 \tThis pool was previously imported into a system with a different hostid,\n\
 \tand then was verbatim imported into this system.";

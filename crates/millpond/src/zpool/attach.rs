@@ -14,6 +14,10 @@ use crate::waiting::until_idle;
 
 const FLAGS: &[Flag] = &[
     switch("f", "use a device that looks used"),
+    switch(
+        "s",
+        "fill it in the order of places, and scrub the pool then; for mirrors and dRAIDs",
+    ),
     switch("w", "wait until it is resilvered, or the RAID-Z expanded"),
     option("o", "ashift=number", "the sector size as a power of two"),
 ];
@@ -64,6 +68,7 @@ fn run(call: &Invocation, replace: bool) -> Outcome {
         replace,
         ashift: asked_ashift(call)?,
         force: call.has("f"),
+        sequential: call.has("s"),
     };
     let mut connection = pool(name)?;
     change(&mut connection, Change::AttachDevice(request), &call.line)?;
@@ -73,6 +78,11 @@ fn run(call: &Invocation, replace: bool) -> Outcome {
     if !replace && device.starts_with("raidz") {
         return until_idle(connection, &mut |connection| {
             Ok(under_way(&status(connection)?).is_idle(&["raidz_expand"]))
+        });
+    }
+    if call.has("s") {
+        return until_idle(connection, &mut |connection| {
+            Ok(under_way(&status(connection)?).is_idle(&["resilver"]))
         });
     }
     change(&mut connection, Change::WaitScrub, "")

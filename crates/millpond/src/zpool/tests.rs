@@ -255,6 +255,29 @@ fn scans_that_are_waited_for() {
 }
 
 #[test]
+fn rebuilds_are_waited_for_as_resilvers() {
+    let scan = scan(ScanKind::Scrub, ScanState::Finished).scan.unwrap();
+    let rebuild = |state| admin::RebuildReport {
+        vdev: "mirror-0".to_owned(),
+        scan: ScanReport {
+            kind: ScanKind::Resilver,
+            state,
+            ..scan.clone()
+        },
+    };
+    let mut status = PoolStatus {
+        rebuilds: vec![rebuild(ScanState::Running), rebuild(ScanState::Running)],
+        ..PoolStatus::healthy("tank", 1)
+    };
+    let work = wait::under_way(&status);
+    assert_eq!((work.resilver, work.replace), (Some(2 * 4096), None));
+    status.vdevs = vec![admin::VdevReport::healthy("replacing", 7)];
+    assert_eq!(wait::under_way(&status).replace, Some(2 * 4096));
+    status.rebuilds = vec![rebuild(ScanState::Finished), rebuild(ScanState::Canceled)];
+    assert_eq!(wait::under_way(&status), wait::Work::default());
+}
+
+#[test]
 fn what_is_left_to_do() {
     let work = wait::Work {
         free: Some(1 << 20),

@@ -194,15 +194,20 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
         match scan.kind {
             ScanKind::Resilver => {
                 work.resilver = left;
-                let mut is_replacing = false;
-                for top in &status.vdevs {
-                    top.walk(&mut |vdev| is_replacing |= vdev.kind == "replacing");
-                }
-                work.replace = left.filter(|_| is_replacing);
             }
             ScanKind::Scrub => work.scrub = left,
         }
     }
+    let rebuilds = status.rebuilds.iter().map(|rebuild| &rebuild.scan);
+    for rebuild in rebuilds.filter(|rebuild| rebuild.state == ScanState::Running) {
+        let left = rebuild.to_examine.saturating_sub(rebuild.scanned);
+        work.resilver = Some(work.resilver.unwrap_or(0).saturating_add(left));
+    }
+    let mut is_replacing = false;
+    for top in &status.vdevs {
+        top.walk(&mut |vdev| is_replacing |= vdev.kind == "replacing");
+    }
+    work.replace = work.resilver.filter(|_| is_replacing);
     work
 }
 

@@ -25,6 +25,7 @@ use crate::multihost::Multihost;
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::pool::{Pool, Rewound, Writer};
+use crate::rebuild::control::Rebuilds;
 use crate::removal::Evacuation;
 use crate::scan::control::Scrub;
 use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
@@ -171,10 +172,12 @@ impl WithDatasets {
         let removal = Evacuation::open(services, &allocator, &vdev_changes, &engine)?;
         let chance = (&services.clock, &services.rng);
         let multihost = Multihost::new(&self.vdevs, &last, &services.config, chance);
-        let vdevs: [Arc<dyn SyncTask>; 5] = [
+        let rebuilds = Rebuilds::new();
+        let vdevs: [Arc<dyn SyncTask>; 6] = [
             checkpoint.clone(),
             diagnosis.clone(),
             vdev_changes.clone(),
+            rebuilds.clone(),
             expander.clone(),
             removal.clone(),
         ];
@@ -215,6 +218,7 @@ impl WithDatasets {
             engine,
             syncer: Arc::new(syncer),
             scrub: writing.scrub,
+            rebuilds,
             trim: writing.trim,
             initialize: writing.initialize,
             checkpoint,
@@ -268,7 +272,7 @@ pub(crate) fn deferred_frees(services: &Arc<PoolServices>) -> Result<Option<Name
 /// What the pool does in each sync. The checkpoint comes first, for the others free blocks; the history last: the
 /// others write to it.
 fn in_order(
-    vdevs: [Arc<dyn SyncTask>; 5],
+    vdevs: [Arc<dyn SyncTask>; 6],
     features: &Arc<FeaturesToEnable>,
     (scrub, [trim, initialize]): (&Arc<Scrub>, [&Arc<Trim>; 2]),
     settings: &Arc<Settings>,

@@ -8,6 +8,7 @@ use format::NvList;
 use format::config::{keys, vdev_types};
 
 use super::VdevConfig;
+use crate::rebuild::requests::Fill;
 
 /// What only a top-level vdev says of itself.
 const OF_TOP: [&str; 10] = [
@@ -204,12 +205,16 @@ impl VdevConfig {
         }
     }
 
-    /// Notes up to which txg a new leaf is to be resilvered.
-    pub(crate) fn note_resilver(&mut self, create: Option<u64>, last: Txg) {
+    /// Notes up to which txg a new leaf is to be resilvered, or rebuilt.
+    pub(crate) fn note_fill(&mut self, create: Option<u64>, last: Txg, fill: Fill) {
         if let Some(create) = create {
             self.list.set(keys::CREATE_TXG, create);
         }
-        self.list.set(keys::RESILVER_TXG, last.0);
+        let key = match fill {
+            Fill::Healing => keys::RESILVER_TXG,
+            Fill::Sequential => keys::REBUILD_TXG,
+        };
+        self.list.set(key, last.0);
     }
 }
 

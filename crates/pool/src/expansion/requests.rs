@@ -11,6 +11,7 @@ use vdev::{Leaf, LeafConfig};
 use super::{Expander, Waits};
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
+use crate::rebuild::requests::check_expansion;
 use crate::vdevs::disks::{AttachOptions, TOO_SMALL, check_fits};
 use crate::vdevs::expand::{Expansion, NOT_ENABLED, check};
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
@@ -110,6 +111,7 @@ impl Pool {
         new: &NewDevice,
         options: &AttachOptions,
     ) -> Result<()> {
+        check_expansion(options.fill)?;
         let writer = self.writer()?;
         self.check_running()?;
         {

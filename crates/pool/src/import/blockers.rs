@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
-use format::config::{directory, keys};
+use format::config::directory;
 use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
@@ -47,16 +47,7 @@ impl Inspection<'_> {
             let kind = "RAID-Z (several being expanded)";
             return Some(ImportBlocker::VdevKind { kind });
         }
-        self.rebuild().or_else(|| self.outage())
-    }
-
-    /// A device that is being rebuilt: only OpenZFS ends that.
-    fn rebuild(&self) -> Option<ImportBlocker> {
-        let leaves = self.config.root.leaves();
-        let rebuilt = leaves.iter().find(|leaf| leaf.flag(keys::REBUILD_TXG));
-        rebuilt.map(|leaf| ImportBlocker::Resilver {
-            path: leaf.path().unwrap_or_default().to_owned(),
-        })
+        self.outage()
     }
 
     /// A vdev of which too few devices have what some txg wrote: of a mirror, none. Log vdevs may fail.

@@ -12,7 +12,7 @@ use intent::Resume;
 use super::ahead::Ahead;
 use super::course::Course;
 use super::pending::PendingBlocks;
-use crate::scan::phys::ScanPhys;
+use crate::scan::phys::{FUNCTION_RESILVER, ScanPhys};
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
 static AHEAD: LockClass = LockClass::new("pool.scan_ahead", rank::POOL + 21);
@@ -142,6 +142,12 @@ impl Scrub {
     /// The state of the scrub that runs or is paused.
     pub(crate) fn current(&self) -> Option<ScanPhys> {
         self.control.lock().scan
+    }
+
+    /// Whether a resilver runs.
+    pub(crate) fn is_resilver(&self) -> bool {
+        let scan = self.current();
+        scan.is_some_and(|scan| scan.function == FUNCTION_RESILVER)
     }
 
     /// The same as it is shown: the end of one that is paused is when it was paused.

@@ -28,7 +28,8 @@ impl Pool {
         let scrub = &writer.scrub;
         let _starting = scrub.starting();
         let running = scrub.current();
-        if running.is_some_and(|scan| scan.function == FUNCTION_RESILVER) {
+        let is_resilver = running.is_some_and(|scan| scan.function == FUNCTION_RESILVER);
+        if is_resilver || writer.rebuilds.is_any() {
             return Err(PoolError::Scan("currently resilvering"));
         }
         match running {
@@ -115,7 +116,7 @@ impl Pool {
     /// away while it ran missed a txg that is younger than the range ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
     fn is_place_of_all(&self, scan: &ScanPhys) -> bool {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
-        let writable = leaves.filter(|leaf| leaf.is_writable());
+        let writable = leaves.filter(|leaf| leaf.is_writable() && !leaf.is_rebuilding());
         let bounds: Vec<_> = writable
             .filter_map(|leaf| leaf.missing().bounds())
             .collect();
@@ -137,12 +138,14 @@ impl Pool {
         left.map_or(Ok(()), |(scan, kept)| self.run_scrub(scan, kept))
     }
 
-    /// Starts a resilver if a device is there that missed txgs; whether one was.
+    /// Starts rebuilds of devices that are to be rebuilt, and a resilver if another one is there that missed txgs; whether
+    /// one was.
     pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
+        self.rebuild_if_needed()?;
         let writer = self.writer()?;
         let leaves = dtl::leaves(&self.vdevs).into_iter();
-        let mut writable = leaves.filter(|leaf| leaf.is_writable());
-        if writable.all(|leaf| leaf.missing().is_empty()) {
+        let mut others = leaves.filter(|leaf| leaf.is_writable() && !leaf.is_rebuilding());
+        if others.all(|leaf| leaf.is_whole()) {
             self.end_replacements()?;
             return Ok(false);
         }
@@ -184,6 +187,9 @@ impl Pool {
             if !leaf.is_writable() {
                 // The range may not hold what it missed.
                 leaf.leave_resilver();
+                return None;
+            }
+            if leaf.is_rebuilding() {
                 return None;
             }
             leaf.begin_resilver();

@@ -68,7 +68,7 @@ impl Pool {
         self.writer.as_ref()?.work(kind).of(leaf)
     }
 
-    pub(super) fn leaf_of(&self, guid: Guid) -> Option<(VdevId, Arc<Leaf>)> {
+    pub(crate) fn leaf_of(&self, guid: Guid) -> Option<(VdevId, Arc<Leaf>)> {
         let tops = self.vdevs.tops().into_iter();
         let mut leaves = tops.flat_map(|top| {
             let id = top.id();

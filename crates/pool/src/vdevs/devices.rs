@@ -363,11 +363,8 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
         None => examine(opened.device.as_ref(), asize_min, ashift),
     };
     let leaf = Leaf::new(leaf_config, Some(Arc::clone(&opened.device)));
-    if let Some(last) = config
-        .list
-        .u64(keys::RESILVER_TXG)
-        .filter(|last| *last != 0)
-    {
+    let last = [keys::RESILVER_TXG, keys::REBUILD_TXG].map(|key| config.list.u64(key));
+    if let Some(last) = last.into_iter().flatten().max().filter(|last| *last != 0) {
         // One that never had everything. Until its own list of missed txgs is read it is no source.
         let count = last.saturating_sub(Txg::INITIAL.0).saturating_add(1);
         leaf.set_missing([(Txg::INITIAL, count)].into_iter().collect());

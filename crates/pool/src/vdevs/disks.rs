@@ -14,6 +14,7 @@ use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::import::discover;
 use crate::pool::{Pool, Writer};
+use crate::rebuild::requests::Fill;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
 use crate::vdevs::{spare_rooms, spares};
@@ -27,6 +28,8 @@ pub struct AttachOptions {
     pub ashift: Option<u32>,
     /// Whether it may belong to another pool.
     pub force: bool,
+    /// How it gets what the others have.
+    pub fill: Fill,
 }
 
 pub(crate) const TOO_SMALL: &str = "device is too small";
@@ -45,6 +48,20 @@ impl Pool {
     ) -> Result<()> {
         let writer = self.writer()?;
         self.check_running()?;
+        if let Some(top) = self.top_with(target) {
+            self.check_fill(&top, options)?;
+        }
+        self.fill_device(writer, target, new, options)
+    }
+
+    /// [`Pool::attach_device`] beside whatever is under way.
+    pub(super) fn fill_device(
+        self: &Arc<Self>,
+        writer: &Writer,
+        target: Guid,
+        new: &NewDevice,
+        options: &AttachOptions,
+    ) -> Result<()> {
         {
             let _one = writer.vdev_changes.alone();
             self.check_no_checkpoint()?;
@@ -54,6 +71,12 @@ impl Pool {
         }
         self.resilver_if_needed()?;
         Ok(())
+    }
+
+    /// The vdev that has a leaf.
+    fn top_with(&self, leaf: Guid) -> Option<Arc<Top>> {
+        let has = |top: &Arc<Top>| top.leaves().iter().any(|one| one.guid() == leaf);
+        self.vdevs.tops().into_iter().find(has)
     }
 
     /// Takes a device away from a mirror, or from a replacement, which has everything without it.
@@ -280,6 +303,7 @@ impl Pool {
                 interior,
                 config,
                 leaf,
+                fill: options.fill,
                 renamed: None,
             });
         }
@@ -317,6 +341,7 @@ impl Pool {
             interior,
             config,
             leaf,
+            fill: options.fill,
             renamed,
         })
     }
@@ -412,4 +437,4 @@ pub fn is_in_use(error: &PoolError) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

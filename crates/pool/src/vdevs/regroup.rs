@@ -16,6 +16,7 @@ use crate::config::VdevConfig;
 use crate::config::regroup::Beside;
 use crate::error::{PoolError, Result};
 use crate::import::options::OfSplit;
+use crate::rebuild::requests::Fill;
 use crate::sync::tasks::FirstPass;
 use crate::vdevs::devices::node_over;
 use crate::vdevs::dtl;
@@ -49,6 +50,8 @@ pub(crate) struct Attachment {
     pub(super) interior: Guid,
     pub(super) config: VdevConfig,
     pub(super) leaf: Arc<Leaf>,
+    /// How it gets what the others have.
+    pub(super) fill: Fill,
     /// The target under another path, where the new device has its.
     pub(super) renamed: Option<Arc<Leaf>>,
 }
@@ -199,6 +202,7 @@ impl FirstPass<'_> {
             interior,
             mut config,
             leaf,
+            fill,
             renamed,
         } = new;
         let Some((top, old)) = self.top_of(target) else {
@@ -237,7 +241,7 @@ impl FirstPass<'_> {
                 (create, path)
             });
             let (create, old_path) = known.unwrap_or_default();
-            config.note_resilver(create, Txg(end.0 - 1));
+            config.note_fill(create, Txg(end.0 - 1), fill);
             let new_path = config.path().unwrap_or_default().to_owned();
             root.attach(target, config, (beside, interior));
             let index = usize::try_from(top.id().0).unwrap_or(usize::MAX);

@@ -13,7 +13,7 @@ use base::{Guid, Txg};
 use device::{Access, BlockDevice, FileDevice};
 use format::config::{keys, vdev_types};
 use format::label::{self, PoolState};
-use format::{BlockPointer, NvList, Uberblock};
+use format::{BlockPointer, NvList, Uberblock, features};
 use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
@@ -21,6 +21,7 @@ use crate::error::{PoolError, Result};
 use crate::events::is_failed;
 use crate::import::discover;
 use crate::pool::Pool;
+use crate::rebuild::requests::Fill;
 use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
@@ -258,14 +259,28 @@ impl Pool {
                 }
                 let options = AttachOptions {
                     replace: true,
+                    fill: self.fill_of(&spare),
                     ..AttachOptions::default()
                 };
                 let new = NewDevice::Path(path);
                 // One that is too small, or busy with another pool, is none; another one may do.
-                if self.attach_device(leaf.guid(), &new, &options).is_ok() {
+                let attached = self.writer().and_then(|writer| {
+                    self.check_running()?;
+                    self.fill_device(writer, leaf.guid(), &new, &options)
+                });
+                if attached.is_ok() {
                     break;
                 }
             }
+        }
+    }
+
+    /// How a spare gets what it is to have, when it steps in by itself.
+    fn fill_of(&self, spare: &VdevConfig) -> Fill {
+        let is_enabled = self.features().is_enabled(&features::DEVICE_REBUILD);
+        match spare.is_distributed_spare() && is_enabled {
+            true => Fill::Sequential,
+            false => Fill::Healing,
         }
     }
 

@@ -4,7 +4,7 @@ use admin::changes::{AttachDevice, DetachDevice, OfflineDevices, OnlineDevices};
 use admin::{Failure, FailureKind};
 use base::Guid;
 use dsl::Actor;
-use pool::{AttachOptions, NewDevice, OutOfUse, PoolError, VdevStatus};
+use pool::{AttachOptions, Fill, NewDevice, OutOfUse, PoolError, VdevStatus};
 use std::path::PathBuf;
 use vdev::VdevState;
 
@@ -65,6 +65,10 @@ impl PoolChange for AttachDevice {
             replace: self.replace,
             ashift: self.ashift,
             force: self.force,
+            fill: match self.sequential {
+                true => Fill::Sequential,
+                false => Fill::Healing,
+            },
         };
         let device = NewDevice::Path(path.clone());
         let expands = !self.replace && target.is_raidz;

@@ -466,6 +466,7 @@ fn of_single_devices() -> Vec<Case> {
         replace: false,
         ashift: None,
         force: true,
+        sequential: false,
     };
     let replace = AttachDevice {
         new: None,
@@ -479,7 +480,7 @@ fn of_single_devices() -> Vec<Case> {
             Change::AttachDevice(attach),
             concat!(
                 r#"{"AttachDevice":{"device":"a","new":"/b","replace":false,"ashift":null,"#,
-                r#""force":true}}"#,
+                r#""force":true,"sequential":false}}"#,
             ),
             "attach to",
         ),
@@ -487,7 +488,7 @@ fn of_single_devices() -> Vec<Case> {
             Change::AttachDevice(replace),
             concat!(
                 r#"{"AttachDevice":{"device":"a","new":null,"replace":true,"ashift":null,"#,
-                r#""force":true}}"#,
+                r#""force":true,"sequential":false}}"#,
             ),
             "replace devices of",
         ),

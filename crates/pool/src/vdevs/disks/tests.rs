@@ -19,7 +19,7 @@ use crate::vdevs::regroup::NO_REPLICAS;
 
 const SIZE: u64 = 96 << 20;
 
-fn file(folder: &Path, name: &str) -> NewDevice {
+pub(crate) fn file(folder: &Path, name: &str) -> NewDevice {
     sized(folder, name, SIZE)
 }
 
@@ -29,31 +29,31 @@ fn sized(folder: &Path, name: &str, size: u64) -> NewDevice {
     NewDevice::Path(path)
 }
 
-fn files(folder: &Path, names: &[&str]) -> Vec<NewDevice> {
+pub(crate) fn files(folder: &Path, names: &[&str]) -> Vec<NewDevice> {
     names.iter().map(|name| file(folder, name)).collect()
 }
 
-fn options(folder: &Path) -> ImportOptions {
+pub(crate) fn options(folder: &Path) -> ImportOptions {
     ImportOptions::new(vec![folder.to_owned()], Selection::Only)
 }
 
-fn import(folder: &Path) -> Arc<Pool> {
+pub(crate) fn import(folder: &Path) -> Arc<Pool> {
     Pool::import(&options(folder)).unwrap()
 }
 
 /// As after a crash: nothing more is written.
-fn crash(pool: Arc<Pool>) {
+pub(crate) fn crash(pool: Arc<Pool>) {
     pool.abandon();
 }
 
-fn import_crashed(folder: &Path) -> Arc<Pool> {
+pub(crate) fn import_crashed(folder: &Path) -> Arc<Pool> {
     let mut options = options(folder);
     options.force = true;
     Pool::import(&options).unwrap()
 }
 
 /// Exports the pool, and has zdb look at it.
-fn close(pool: Arc<Pool>, folder: &Path) {
+pub(crate) fn close(pool: Arc<Pool>, folder: &Path) {
     let name = pool.name();
     pool.export().unwrap();
     drop(pool);
@@ -62,7 +62,7 @@ fn close(pool: Arc<Pool>, folder: &Path) {
     }
 }
 
-fn leaf(pool: &Pool, name: &str) -> Guid {
+pub(crate) fn leaf(pool: &Pool, name: &str) -> Guid {
     let config = pool.config();
     let leaves = config.root.leaves();
     let called = |leaf: &&&VdevConfig| leaf.path().unwrap().ends_with(&format!("/{name}"));
@@ -70,7 +70,7 @@ fn leaf(pool: &Pool, name: &str) -> Guid {
 }
 
 /// The tree of vdevs: kinds, and names of files.
-fn shape(pool: &Pool) -> String {
+pub(crate) fn shape(pool: &Pool) -> String {
     fn shape(node: &VdevConfig) -> String {
         if let Some(path) = node.path() {
             return path.rsplit('/').next().unwrap().to_owned();
@@ -83,7 +83,7 @@ fn shape(pool: &Pool) -> String {
     tops.join(" ")
 }
 
-fn wait(what: &str, is_done: impl Fn() -> bool) {
+pub(crate) fn wait(what: &str, is_done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_done() {
         assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
@@ -91,7 +91,7 @@ fn wait(what: &str, is_done: impl Fn() -> bool) {
     }
 }
 
-fn wait_whole(pool: &Pool) {
+pub(crate) fn wait_whole(pool: &Pool) {
     let leaves = || crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
     wait("resilver", || {
         leaves().all(|leaf| leaf.missing().is_empty())
@@ -99,22 +99,23 @@ fn wait_whole(pool: &Pool) {
     pool.wait_scrub().unwrap();
 }
 
-fn reason(result: Result<()>) -> String {
+pub(crate) fn reason(result: Result<()>) -> String {
     result.unwrap_err().to_string()
 }
 
-const ATTACH: AttachOptions = AttachOptions {
+pub(crate) const ATTACH: AttachOptions = AttachOptions {
     replace: false,
     ashift: None,
     force: false,
+    fill: Fill::Healing,
 };
 
-const REPLACE: AttachOptions = AttachOptions {
+pub(crate) const REPLACE: AttachOptions = AttachOptions {
     replace: true,
     ..ATTACH
 };
 
-const OFFLINE: OutOfUse = OutOfUse {
+pub(crate) const OFFLINE: OutOfUse = OutOfUse {
     faulted: false,
     temporary: false,
 };
@@ -237,7 +238,7 @@ fn a_replacement_goes_on_over_crashes_and_exports() {
 }
 
 /// Attaches a device as `attach_device` does, and leaves it to later that it gets what it lacks.
-fn attach_only(pool: &Pool, target: Guid, new: &NewDevice, options: &AttachOptions) {
+pub(crate) fn attach_only(pool: &Pool, target: Guid, new: &NewDevice, options: &AttachOptions) {
     let writer = pool.writer().unwrap();
     let _one = writer.vdev_changes.alone();
     let attachment = pool.prepare_attachment(target, new, options).unwrap();
