@@ -42,6 +42,7 @@ mod partitions;
 mod progress;
 mod projects;
 mod raw_streams;
+mod rebuilds;
 mod receiving;
 mod redacting;
 mod redaction;

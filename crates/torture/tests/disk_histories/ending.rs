@@ -64,6 +64,7 @@ impl History {
             }
             lacks() || is_out()
         });
+        wait("the rebuild", pool, || pool.is_rebuilding());
         pool.wait_scrub().unwrap();
         self.sync(test_pool);
     }

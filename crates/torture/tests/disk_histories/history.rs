@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, Plug};
 use crate::files::{States, differences};
-use crate::view::{NO_DISK, View, can_do_without};
+use crate::view::{NO_DISK, View, Whole, can_do_without};
 use millpond_torture::operation::{Chooser, Limits};
 use millpond_torture::pool_model::PoolModel;
 use millpond_torture::random::Random;
@@ -226,9 +226,21 @@ impl History {
 
     /// Whether the pool has everything without this disk, too, as far as it knows and the test.
     pub(crate) fn may_lose(&self, pool: &Pool, disk: usize) -> bool {
+        // A distributed spare that steps in is rebuilt: what is wrong on another device would be in its room, too.
+        let view = View::of(pool);
+        let mut tops = view.there().filter(|top| top.kind == "draid");
+        if tops.any(|top| top.has(disk) && self.is_unreliable(top)) {
+            return false;
+        }
         let mut troubled = self.troubled();
         troubled.insert(disk);
         can_do_without(pool, &troubled)
+    }
+
+    /// Whether a disk of a top-level vdev may give wrong bytes: they would be copied to others.
+    pub(crate) fn is_unreliable(&self, top: &Whole) -> bool {
+        let mut disks = self.rotten.iter().chain(&self.faulty);
+        disks.any(|disk| top.has(*disk))
     }
 
     /// Something happens to a disk that is not asked for.
@@ -261,6 +273,9 @@ impl History {
         let mut kind = self.random.below(6);
         if pool.is_expanding() && [3, 4].contains(&kind) {
             // It would be copied to several devices: no other one may be lost.
+            kind = 2;
+        }
+        if pool.is_rebuilding() && [1, 3, 4].contains(&kind) {
             kind = 2;
         }
         println!("fault {kind} of disk {number}");

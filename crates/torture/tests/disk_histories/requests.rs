@@ -5,7 +5,7 @@ use crate::rules::Request;
 use crate::view::{NO_DISK, Side, View, Whole, disk_of};
 use base::Guid;
 use millpond_torture::test_pool::TestPool;
-use pool::{AttachOptions, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
+use pool::{AttachOptions, Fill, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
 use std::path::PathBuf;
 use std::sync::Arc;
 use vdev::VdevState;
@@ -64,7 +64,7 @@ impl History {
     /// What must be so after a request.
     fn follow(&mut self, request: &Request, new: usize, after: &View) {
         match request {
-            Request::Attach(_) | Request::Replace(_) | Request::Expand(_) => {
+            Request::Attach(..) | Request::Replace(..) | Request::Expand(_) => {
                 assert!(after.is_part(new), "{request:?}: {after:#?}");
             }
             Request::Add(_, _, width) => {
@@ -121,8 +121,8 @@ impl History {
             .map(|(_, side)| side.guid)
             .collect();
         let request = match self.random.below(30) {
-            0 | 1 if is_few => Request::Attach(leaf),
-            2 | 3 if is_few => Request::Replace(leaf),
+            0 | 1 if is_few => Request::Attach(leaf, self.draw_fill(&top)),
+            2 | 3 if is_few => Request::Replace(leaf, self.draw_fill(&top)),
             4..8 => self.draw_loss(pool, &side)?,
             8 | 9 => {
                 let away = sides.iter().find(|(_, side)| !side.is_writable);
@@ -144,10 +144,7 @@ impl History {
             }
             18 | 19 if is_few => {
                 // What is wrong on one device would be on several then: no other one may be lost.
-                let is_rotten = |top: &Whole| {
-                    let mut sides = top.sides.iter();
-                    sides.any(|side| self.rotten.contains(&side.disk))
-                };
+                let is_rotten = |top: &Whole| self.rotten.iter().any(|disk| top.has(*disk));
                 let raidz = view.there().filter(|top| top.kind == "raidz");
                 let raidz: Vec<_> = raidz.filter(|top| !is_rotten(top)).collect();
                 if raidz.is_empty() {
@@ -167,6 +164,14 @@ impl History {
             }
         };
         Some(request)
+    }
+
+    /// Nothing verifies what is copied in sequence: only from devices that are right.
+    fn draw_fill(&mut self, top: &Whole) -> Fill {
+        match self.random.one_in(2) && !self.is_unreliable(top) {
+            true => Fill::Sequential,
+            false => Fill::Healing,
+        }
     }
 
     /// A device goes, as far as the pool can do without it.
@@ -222,22 +227,23 @@ impl History {
     }
 
     fn make(&mut self, pool: &Arc<Pool>, request: &Request) -> Result<(), PoolError> {
-        let options = |replace| AttachOptions {
+        let options = |replace, fill| AttachOptions {
             replace,
+            fill,
             ..AttachOptions::default()
         };
         match request {
-            Request::Attach(leaf) => {
+            Request::Attach(leaf, fill) => {
                 let device = self.new_device().1;
-                pool.attach_device(*leaf, &device, &options(false))
+                pool.attach_device(*leaf, &device, &options(false, *fill))
             }
-            Request::Replace(leaf) => {
+            Request::Replace(leaf, fill) => {
                 let device = self.new_device().1;
-                pool.attach_device(*leaf, &device, &options(true))
+                pool.attach_device(*leaf, &device, &options(true, *fill))
             }
             Request::Spare(leaf, path) => {
                 let device = pool::NewDevice::Path(path.clone());
-                pool.attach_device(*leaf, &device, &options(true))
+                pool.attach_device(*leaf, &device, &options(true, Fill::Healing))
             }
             Request::Detach(leaf) => pool.detach_device(*leaf),
             Request::Offline(leaf, how) => pool.take_out(*leaf, *how),
@@ -256,7 +262,7 @@ impl History {
             Request::RemoveSpare(guid) => pool.remove_spare(*guid),
             Request::Expand(top) => {
                 let device = self.new_device().1;
-                pool.expand_raidz(*top, &device, &options(false))
+                pool.expand_raidz(*top, &device, &options(false, Fill::Healing))
             }
             Request::Scrub => pool.start_scrub(),
             Request::PauseScrub => pool.pause_scrub(),

@@ -2,14 +2,14 @@
 
 use crate::view::{NO_DISK, View, Whole};
 use base::Guid;
-use pool::{OutOfUse, VdevRole};
+use pool::{Fill, OutOfUse, VdevRole};
 use std::path::PathBuf;
 
 /// A request about the devices of a pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    Attach(Guid),
-    Replace(Guid),
+    Attach(Guid, Fill),
+    Replace(Guid, Fill),
     /// A spare takes a place by the operator's word.
     Spare(Guid, PathBuf),
     Detach(Guid),
@@ -59,6 +59,8 @@ const SECTORS: &str = "sectors of another size";
 const IN_PROGRESS: &str = "raidz expansion in progress";
 const UNAVAILABLE: &str = "currently unavailable";
 const RESILVERING: &str = "currently resilvering";
+const REBUILDING: &str = "currently sequentially resilvering";
+const NOT_IN_SEQUENCE: &str = "only mirror and dRAID vdevs support sequential";
 const IN_USE: &str = "device is in use";
 const NO_SUCH: &str = "no such device in pool";
 const BUSY: &str = "busy";
@@ -87,8 +89,12 @@ impl View {
             sure.extend(CHECKPOINT);
         }
         match request {
-            Request::Attach(leaf) | Request::Replace(leaf) | Request::Spare(leaf, _) => {
+            Request::Attach(leaf, _) | Request::Replace(leaf, _) | Request::Spare(leaf, _) => {
                 possible.extend([NO_SUCH, ITS_OWN]);
+                possible.push(match request.fill() {
+                    Fill::Healing => REBUILDING,
+                    Fill::Sequential => RESILVERING,
+                });
                 self.reasons_against_another(request, *leaf, sure);
             }
             Request::Detach(leaf) => {
@@ -164,11 +170,11 @@ impl View {
     fn reasons_against_another(&self, request: &Request, leaf: Guid, sure: &mut Vec<&'static str>) {
         if_so(self.is_removing, REMOVING, sure);
         let Some(side) = self.side(leaf) else { return };
-        let is_attached = matches!(request, Request::Attach(_));
+        let is_attached = matches!(request, Request::Attach(..));
         let is_alone = ["root", "mirror"].contains(&side.above.as_str());
         if_so(is_attached && !is_alone, NOT_A_SIDE, sure);
         let is_spare = matches!(request, Request::Spare(..));
-        let for_good = matches!(request, Request::Replace(_));
+        let for_good = matches!(request, Request::Replace(..));
         let is_taken =
             side.above == "replacing" || (side.above == "spare" && (side.stands_in || !for_good));
         let is_spare_itself = is_spare && side.stands_in;
@@ -177,6 +183,9 @@ impl View {
             .top_of(leaf)
             .is_some_and(|top| top.role == VdevRole::Data);
         if_so(is_spare && !is_for_data, FOR_DATA, sure);
+        let is_raidz = self.top_of(leaf).is_some_and(|top| top.kind == "raidz");
+        let in_sequence = request.fill() == Fill::Sequential;
+        if_so(is_raidz && in_sequence, NOT_IN_SEQUENCE, sure);
     }
 
     /// Why a top-level vdev is not removed.
@@ -213,10 +222,18 @@ impl Whole {
 }
 
 impl Request {
+    /// How a device that comes gets what the others have.
+    fn fill(&self) -> Fill {
+        match self {
+            Self::Attach(_, fill) | Self::Replace(_, fill) => *fill,
+            _ => Fill::Healing,
+        }
+    }
+
     const fn needs_no_checkpoint(&self) -> bool {
         match self {
-            Self::Attach(_)
-            | Self::Replace(_)
+            Self::Attach(..)
+            | Self::Replace(..)
             | Self::Spare(..)
             | Self::Detach(_)
             | Self::Remove(_)

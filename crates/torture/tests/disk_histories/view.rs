@@ -160,6 +160,13 @@ pub(crate) fn can_do_without(pool: &Pool, disks: &BTreeSet<usize>) -> bool {
     tops.iter().all(|top| top.outage(&fails).is_empty())
 }
 
+impl Whole {
+    /// Whether a disk is one of its.
+    pub(crate) fn has(&self, disk: usize) -> bool {
+        self.sides.iter().any(|side| side.disk == disk)
+    }
+}
+
 impl View {
     /// Which disks make up the pool, and how.
     pub(crate) fn shape(&self) -> Vec<Shape> {
