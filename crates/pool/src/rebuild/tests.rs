@@ -327,7 +327,7 @@ fn a_state_that_is_none_is_refused_for_writing() {
     table
         .update_value(&tx, vdev_zap::REBUILD.as_bytes(), &value)
         .unwrap();
-    drop(tx);
+    drop((tx, table));
     pool.sync().unwrap();
     crash(pool);
     let mut options = crate::vdevs::disks::tests::options(&folder);
