@@ -73,8 +73,8 @@ impl Layout {
         }
     }
 
-    /// How many stored bytes fill `asize` allocated ones, of which whole [`Layout::unit`]s count. None where that depends
-    /// on the block: then nobody can tell what lies at a place without knowing whose it is.
+    /// How many stored bytes fill `asize` allocated ones, of which whole [`Layout::unit`]s count. None where that
+    /// depends on the block: then nobody can tell what lies at a place without knowing whose it is.
     #[must_use]
     pub const fn psize_of_whole_units(&self, asize: u64) -> Option<u64> {
         match &self.kind {

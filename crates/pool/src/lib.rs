@@ -15,7 +15,8 @@
 //! | `vdevs` | devices opened, added, removed, and what each missed |
 //! | `removal`, `expansion` | top-level vdevs whose blocks are copied elsewhere; RAID-Z vdevs that get another device |
 //! | `checkpoint` | the state that a pool keeps and can be taken back to |
-//! | `scan`, `rebuild`, `trim` | work beside everything else: scrubs and resilvers; sequential resilvers; free space discarded on devices |
+//! | `scan`, `rebuild` | work beside everything else: scrubs and resilvers; sequential resilvers |
+//! | `trim` | the same: free space discarded on devices |
 //! | `events`, `multihost` | what happened, for `zpool events`; whether another host has the pool |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -66,7 +67,7 @@ pub use mos::history::{Actor, History};
 pub use multihost::activity::other_host;
 pub use pool::status::{PoolStatus, VdevRole, VdevStatus};
 pub use pool::{Pool, Rewound};
-pub use rebuild::requests::Fill;
+pub use rebuild::fill::Fill;
 pub use removal::RemovalsBarred;
 pub use scan::phys::ScanPhys;
 pub use trim::control::{LeafTrim, TrimState};

@@ -374,8 +374,9 @@ mod sim_runs {
             let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
             options.root.populate = Some(populate());
             options.cache_bytes = 32 << 20;
-            let pool = Pool::create(options).unwrap();
-            fill_half(&pool);
+            let test_pool = TestPool::create_as(options).unwrap();
+            let pool = &test_pool.pool;
+            fill_half(pool);
             let (size, allocated) = (pool.space().size, pool.space().allocated);
             let asize = pool.vdevs().tops()[0].leaves()[0].asize();
             // As much of each disk is in use as of the vdev.
@@ -386,7 +387,7 @@ mod sim_runs {
                     while !clock.is_running() {
                         std::thread::yield_now();
                     }
-                    let old = leaf(&pool, 0);
+                    let old = leaf(pool, 0);
                     pool.attach_device(old, &device(children), &REPLACE)
                         .unwrap();
                     pool.wait_rebuilds().unwrap();

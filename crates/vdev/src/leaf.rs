@@ -276,8 +276,8 @@ impl Leaf {
         self.handle.lose_unflushed();
     }
 
-    /// How often the leaf lost something that was copied to it ([`crate::RangeCopy`]): whoever it was for has no more of
-    /// it than before.
+    /// How often the leaf lost something that was copied to it ([`crate::RangeCopy`]): whoever it was for has no more
+    /// of it than before.
     #[must_use]
     pub fn lost_copies(&self) -> u64 {
         self.handle.lost_copies()

@@ -46,8 +46,7 @@ pub use mapping::{Destination, Mapping, MappingBuilder, MappingError, Moved};
 pub use node::{Interior, InteriorKind, Node};
 pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
-pub use top::{
-    Copied, Lacking, Move, RangeCopy, ReadOutcome, Repaired, ScrubOutcome, Top, TopConfig,
-};
+pub use top::range_copy::{Copied, RangeCopy};
+pub use top::{Lacking, Move, ReadOutcome, Repaired, ScrubOutcome, Top, TopConfig};
 pub use tree::{Layouts, MovedPlaces, Place, VdevTree, flush_tops};
 pub use tunables::TUNABLES;

@@ -5,6 +5,7 @@ mod kept;
 mod moved;
 mod moves;
 mod parts;
+pub(crate) mod range_copy;
 mod repair;
 mod stripe;
 
@@ -25,7 +26,6 @@ use std::sync::Arc;
 use sys::Buffer;
 
 use copies::Copies;
-pub use copies::{Copied, RangeCopy};
 use kept::Found;
 pub(crate) use kept::KeptWrites;
 pub(crate) use moved::Elsewhere;

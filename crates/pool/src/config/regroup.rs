@@ -8,7 +8,7 @@ use format::NvList;
 use format::config::{keys, vdev_types};
 
 use super::VdevConfig;
-use crate::rebuild::requests::Fill;
+use crate::rebuild::fill::Fill;
 
 /// What only a top-level vdev says of itself.
 const OF_TOP: [&str; 10] = [

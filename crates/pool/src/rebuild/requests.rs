@@ -8,6 +8,7 @@ use format::features;
 use format::rebuild::{Rebuild, RebuildState};
 use vdev::{Leaf, Top};
 
+use super::fill::Fill;
 use super::work;
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
@@ -31,16 +32,6 @@ pub(crate) fn check_expansion(fill: Fill) -> Result<()> {
         Fill::Healing => Ok(()),
         Fill::Sequential => Err(PoolError::refused(NOT_FOR_THESE)),
     }
-}
-
-/// How a new device gets what the others have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fill {
-    /// Block by block, each of them verified.
-    #[default]
-    Healing,
-    /// In the order of places, without looking at blocks.
-    Sequential,
 }
 
 impl Pool {
@@ -105,7 +96,8 @@ impl Pool {
         let _starting = writer.rebuilds.starting();
         let mut is_any = false;
         for top in self.vdevs.tops() {
-            // The vdev is not held: nothing is copied as long as somebody may write through one whose place another took.
+            // The vdev is not held: nothing is copied as long as somebody may write through one whose place another
+            // took.
             let (id, targets) = (top.id(), self.to_rebuild(&top));
             let is_whole = self.is_whole_but(&top, &targets);
             drop(top);
@@ -148,7 +140,8 @@ impl Pool {
         let bounds = bounds.map(|(first, last)| (first.0, last.0));
         let bounds = bounds.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
         let (first, last) = bounds.unwrap_or_default();
-        // One that was away missed a txg that is younger than all of these ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
+        // One that was away missed a txg that is younger than all of these
+        // ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
         let goes_on = |stored: &Rebuild| {
             let holds = last < stored.txg_max && others_are_whole;
             stored.is_active() && stored.errors == 0 && running.is_none() && holds

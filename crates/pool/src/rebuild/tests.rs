@@ -8,7 +8,7 @@ use format::config::{keys, vdev_zap};
 use format::rebuild::{Rebuild, RebuildState};
 use format::zap::Value;
 
-use super::requests::Fill;
+use super::fill::Fill;
 use crate::churn::Churn;
 use crate::create::CreateOptions;
 use crate::error::PoolError;

@@ -120,8 +120,8 @@ impl Walk {
         if self.at >= whole {
             return Ok(self.settle(&top, rebuilds, &targets));
         }
-        // Who writes with a vdev that does not have the devices yet may be given room until he lets go of it: what he has
-        // was given is seen after that.
+        // Who writes with a vdev that does not have the devices yet may be given room until he lets go of it: that is
+        // seen after that.
         if !top.can_begin_copies() {
             return Ok(Step::Wait(SOON));
         }

@@ -138,8 +138,8 @@ impl Pool {
         left.map_or(Ok(()), |(scan, kept)| self.run_scrub(scan, kept))
     }
 
-    /// Starts rebuilds of devices that are to be rebuilt, and a resilver if another one is there that missed txgs; whether
-    /// one was.
+    /// Starts rebuilds of devices that are to be rebuilt, and a resilver if another one is there that missed txgs;
+    /// whether one was.
     pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
         self.rebuild_if_needed()?;
         let writer = self.writer()?;

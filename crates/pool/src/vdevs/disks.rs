@@ -14,7 +14,7 @@ use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::import::discover;
 use crate::pool::{Pool, Writer};
-use crate::rebuild::requests::Fill;
+use crate::rebuild::fill::Fill;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
 use crate::vdevs::{spare_rooms, spares};

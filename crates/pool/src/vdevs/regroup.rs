@@ -16,7 +16,7 @@ use crate::config::VdevConfig;
 use crate::config::regroup::Beside;
 use crate::error::{PoolError, Result};
 use crate::import::options::OfSplit;
-use crate::rebuild::requests::Fill;
+use crate::rebuild::fill::Fill;
 use crate::sync::tasks::FirstPass;
 use crate::vdevs::devices::node_over;
 use crate::vdevs::dtl;

@@ -21,7 +21,7 @@ use crate::error::{PoolError, Result};
 use crate::events::is_failed;
 use crate::import::discover;
 use crate::pool::Pool;
-use crate::rebuild::requests::Fill;
+use crate::rebuild::fill::Fill;
 use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;

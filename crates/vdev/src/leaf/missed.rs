@@ -1,8 +1,8 @@
 //! What a leaf missed, and what is left of it when a resilver ends, or a rebuild.
 //!
 //! A resilver walks over blocks, whose births say which were missed, and gives them to all leaves that lack some. A
-//! rebuild copies whatever is in use to the leaves that it is for, and knows of no births: what it could not copy may be
-//! of any. Of one leaf there is one of both at a time.
+//! rebuild copies whatever is in use to the leaves that it is for, and knows of no births: what it could not copy may
+//! be of any. Of one leaf there is one of both at a time.
 
 use crate::TxgRanges;
 use base::Txg;

@@ -13,7 +13,8 @@ pub(super) fn is_resilvering(pool: &PoolStatus) -> bool {
     })
 }
 
-/// Whether something was rebuilt, which verifies nothing, and no scrub began since, as OpenZFS tells it: by the last scan.
+/// Whether something was rebuilt, which verifies nothing, and no scrub began since, as OpenZFS tells it: by the last
+/// scan.
 pub(super) fn is_unverified(pool: &PoolStatus) -> bool {
     let rebuilds = pool.rebuilds.iter().map(|rebuild| &rebuild.scan);
     let finished = rebuilds.filter(|scan| scan.state == ScanState::Finished);
