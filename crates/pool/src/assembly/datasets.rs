@@ -156,23 +156,25 @@ impl WithDatasets {
         MissedTxgs::new(Arc::clone(&self.vdevs), maps, config, stored)
     }
 
+    fn multihost(&self, last: &Arc<LastSynced>) -> Arc<Multihost> {
+        let chance = (&self.services.clock, &self.services.rng);
+        Multihost::new(&self.vdevs, last, &self.services.config, chance)
+    }
+
     fn writer(&self, writing: Writing, beginning: Beginning) -> Result<Writer> {
         let services = &self.services;
         let gate = ReuseGate::new(beginning.uberblock.txg);
         let sharing = self.sharing(&writing);
-        let new = writing.allocating;
-        let (engine, space, allocator) = (new.engine, new.space, new.allocator);
+        let (engine, space, allocator) = writing.allocating.parts();
         services.store.set_written(&engine, &gate, sharing);
         let (deferred, obsolete) = lists(services)?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
-        let (settings, diagnosis) = (Settings::new(), Diagnosis::new());
+        let (settings, diagnosis, rebuilds) = (Settings::new(), Diagnosis::new(), Rebuilds::new());
         let last = Arc::new(LastSynced::new(beginning.uberblock));
         let expander = Expander::open(services, &beginning.uberblock, &last)?;
         let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
         let removal = Evacuation::open(services, &allocator, &vdev_changes, &engine)?;
-        let chance = (&services.clock, &services.rng);
-        let multihost = Multihost::new(&self.vdevs, &last, &services.config, chance);
-        let rebuilds = Rebuilds::new();
+        let multihost = self.multihost(&last);
         let vdevs: [Arc<dyn SyncTask>; 6] = [
             checkpoint.clone(),
             diagnosis.clone(),

@@ -80,6 +80,14 @@ fn if_so(holds: bool, reason: &'static str, to: &mut Vec<&'static str>) {
     }
 }
 
+/// What a device is refused for that is to be filled so, beside the other way.
+fn not_beside(fill: Fill) -> &'static str {
+    match fill {
+        Fill::Healing => REBUILDING,
+        Fill::Sequential => RESILVERING,
+    }
+}
+
 /// The sector size of all vdevs that a history adds is that of its pool.
 impl View {
     pub(crate) fn reasons(&self, request: &Request) -> Reasons {
@@ -91,10 +99,7 @@ impl View {
         match request {
             Request::Attach(leaf, _) | Request::Replace(leaf, _) | Request::Spare(leaf, _) => {
                 possible.extend([NO_SUCH, ITS_OWN]);
-                possible.push(match request.fill() {
-                    Fill::Healing => REBUILDING,
-                    Fill::Sequential => RESILVERING,
-                });
+                possible.push(not_beside(request.fill()));
                 self.reasons_against_another(request, *leaf, sure);
             }
             Request::Detach(leaf) => {

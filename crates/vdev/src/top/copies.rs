@@ -89,6 +89,12 @@ impl Copies {
         std::mem::take(&mut copy.newer)
     }
 
+    /// Whether no range is being copied.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.lock().ranges.is_empty() && self.count.load(Ordering::SeqCst) == 0
+    }
+
     pub(super) fn end(&self, number: u64) {
         let mut state = self.state.lock();
         state.ranges.retain(|copy| copy.number != number);

@@ -1,12 +1,13 @@
 //! Copying what lies at places of a vdev to leaves that lack it, whatever it is: sequential rebuilds.
 //!
 //! A range is copied as it is on the leaves that missed nothing; of a dRAID the pieces that are wanted are computed
-//! from the others, which is possible without knowing blocks, for all of a stripe's rows are whole. Nothing is verified.
+//! from the others, which is possible without knowing blocks, for all of a stripe's rows are whole. Nothing is
+//! verified.
 //!
 //! *Writes* go on beside it. A [`RangeCopy`] begins when all that was written before is in the queues, from where it is
-//! read; what is written since into the range is noted ([`super::copies::Copies::written`]), and left out of the copy. The copy itself
-//! goes through the queues, where a newer write of a place comes after it. So at any time, each place of a range that
-//! was copied has on a leaf what was written there last.
+//! read; what is written since into the range is noted ([`super::copies::Copies::written`]), and left out of the copy.
+//! The copy itself goes through the queues, where a newer write of a place comes after it. So at any time, each place
+//! of a range that was copied has on a leaf what was written there last.
 
 use super::{Top, place_of};
 use crate::group::{Reports, WriteCompletion};

@@ -158,8 +158,7 @@ fn a_range_that_is_given_up_keeps_nobody_waiting() {
     let copies = top.begin_copies([0..PIECE, PIECE..2 * PIECE], &targets(&[behind]));
     drop(copies);
     put(&top, 0, 1, 4096).wait().unwrap();
-    assert!(top.copies.state.lock().ranges.is_empty());
-    assert_eq!(top.copies.count.load(Ordering::SeqCst), 0);
+    assert!(top.copies.is_idle());
 }
 
 #[test]
