@@ -126,6 +126,9 @@ fn a_side_is_rebuilt_beside_writes_and_a_scrub_follows() {
     check_without(&folder, &["a", "b"], &churn);
 }
 
+/// How a vdev is made, what it is afterwards, and which devices it needs no more.
+type Case<'a> = (&'a dyn Fn(&Path) -> NewVdev, &'a str, &'a [&'a str]);
+
 #[test]
 fn devices_are_replaced_in_sequence_wherever_there_are_copies() {
     let draid = |folder: &Path| {
@@ -138,7 +141,7 @@ fn devices_are_replaced_in_sequence_wherever_there_are_copies() {
     };
     let single = |folder: &Path| NewVdev::Single(file(folder, "a"));
     let pair = |folder: &Path| NewVdev::Mirror(files(folder, &["a", "b"]));
-    let cases: [(&dyn Fn(&Path) -> NewVdev, &str, &[&str]); 3] = [
+    let cases: [Case<'_>; 3] = [
         (&single, "x", &[]),
         (&pair, "mirror(x b)", &["b"]),
         (&draid, "draid(x b c d e)", &["d"]),

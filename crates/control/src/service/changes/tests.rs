@@ -474,7 +474,6 @@ fn of_single_devices() -> Vec<Case> {
         ..attach.clone()
     };
     let devices = vec![text("a")];
-    let online = online_larger(devices.clone());
     vec![
         refused(
             Change::AttachDevice(attach),
@@ -499,7 +498,7 @@ fn of_single_devices() -> Vec<Case> {
         ),
         refused(
             Change::OfflineDevices(OfflineDevices {
-                devices,
+                devices: devices.clone(),
                 faulted: false,
                 temporary: true,
             }),
@@ -507,7 +506,7 @@ fn of_single_devices() -> Vec<Case> {
             "offline devices of",
         ),
         refused(
-            online,
+            online_larger(devices),
             r#"{"OnlineDevices":{"devices":["a"],"expand":true}}"#,
             "online devices of",
         ),

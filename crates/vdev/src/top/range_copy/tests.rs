@@ -26,7 +26,7 @@ fn group() -> Arc<WriteGroup> {
 fn copy(top: &Arc<Top>, range: Range<u64>, targets: &Arc<[Arc<Leaf>]>) -> Copied {
     let group = group();
     let mut whole = Copied::default();
-    for copy in top.begin_copies([range], targets).unwrap() {
+    for copy in top.begin_copies(std::iter::once(range), targets).unwrap() {
         whole += copy.run(&group).unwrap();
     }
     group.wait().unwrap();
@@ -63,7 +63,7 @@ fn what_is_written_while_a_range_is_copied_stays() {
     put(&top, 0, 1, 128 << 10).wait().unwrap();
     lack(behind);
     let group = group();
-    let copies = top.begin_copies([0..PIECE], &targets(&[behind]));
+    let copies = top.begin_copies(std::iter::once(0..PIECE), &targets(&[behind]));
     // Neither what the copy reads nor what it reads it from is to come after this.
     put(&top, 8 << 10, 7, 16 << 10).wait().unwrap();
     devices[0].bytes.lock().unwrap()[DATA_START as usize + (8 << 10)..][..16 << 10].fill(9);
@@ -94,7 +94,9 @@ fn a_leaf_that_lacks_something_is_no_source() {
     assert_eq!(bytes(&devices[2], 0..1), [1]);
     // Without the other one nothing is copied, and nothing taken for right.
     second.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
-    let copies = top.begin_copies([0..4096], &targets(&[third])).unwrap();
+    let copies = top
+        .begin_copies(std::iter::once(0..4096), &targets(&[third]))
+        .unwrap();
     let group = group();
     assert!(copies.into_iter().all(|copy| copy.run(&group).is_err()));
 }
@@ -126,7 +128,10 @@ fn who_still_writes_without_the_new_leaf_is_waited_for() {
     let new = old.regrouped(*old.config(), node);
     let target = targets(&[&new.leaves()[2]]);
     lack(&target[0]);
-    assert!(new.begin_copies([0..PIECE], &target).is_none());
+    assert!(
+        new.begin_copies(std::iter::once(0..PIECE), &target)
+            .is_none()
+    );
     // The other two sides have it, the third one does not know.
     put(&old, 0, 5, 4096).wait().unwrap();
     drop(old);
