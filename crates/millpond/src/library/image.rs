@@ -23,7 +23,7 @@ use super::{Error, Result};
 /// let found = Image::open(&image)?;
 /// let damage = &mut |text| println!("{text}");
 /// assert_eq!(found.datasets(damage)?[0].name, "pond");
-/// assert!(found.verify(VerifyOptions::new(), &|_| ())?.is_clean());
+/// assert!(found.verify(VerifyOptions::new(), &|_| ())?.is_clean);
 /// # Ok(())
 /// # }
 /// ```

@@ -319,8 +319,9 @@ fn a_user_unmounts_where_there_is_no_table_of_mounts() {
          mount -t tmpfs none /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse || exit 77; \
          as() {{ setpriv --reuid {USER} --regid {USER} --clear-groups env HOME=\"$home\" \"$@\"; }}; \
          home=$1; cd \"$1\"; \
-         as \"$0\" zpool create --size 96M -R \"$1/mnt\" bare \"$1/a.img\" || exit 78; \
-         as touch \"$1/mnt/bare/file\" || exit 78; as \"$0\" zfs unmount bare && as \"$0\" zfs mount bare; \
+         left() {{ as \"$0\" zpool export bare; exit 78; }}; \
+         as \"$0\" zpool create --size 96M -R \"$1/mnt\" bare \"$1/a.img\" || left; \
+         as touch \"$1/mnt/bare/file\" || left; as \"$0\" zfs unmount bare && as \"$0\" zfs mount bare; \
          as ls \"$1/mnt/bare\"; as sh -c 'cd mnt/bare && \"$0\" zpool export bare; echo $?' \"$0\"; \
          as \"$0\" zpool export bare; echo $?",
         session.let_go_of_others()

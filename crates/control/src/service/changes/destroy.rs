@@ -341,7 +341,12 @@ impl Service {
 
     /// Unmounts all that goes. If one refuses, those that went are mounted again and nothing has changed.
     fn unmount_steps(&self, steps: &[Step], force: bool) -> Result<Vec<Mounted>, Failure> {
-        let going: HashSet<&str> = names(steps).into_iter().collect();
+        // Who reads a snapshot does not keep it: he is told that it is gone.
+        let heads = steps.iter().filter_map(|step| match step {
+            Step::Head(name) => Some(name.as_str()),
+            Step::Snapshots(_) => None,
+        });
+        let going: HashSet<&str> = heads.collect();
         let mounts = self.mounted_if(|dataset| going.contains(dataset));
         self.unmount_these(mounts, self.force(force))
     }

@@ -143,7 +143,7 @@ impl Words {
             if self.found.pool.is_some() {
                 self.found.objects.push(object_range(text)?);
             } else if text.contains('/') && (text.starts_with('/') || text.starts_with('.')) {
-                let source = std::io::ErrorKind::NotFound.into();
+                let source = rustix::io::Errno::NOENT.into();
                 return Err(InspectError::File {
                     path: PathBuf::from(text),
                     source,
