@@ -3,6 +3,10 @@
 use crate::session::path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// So long after an export nothing of it is open any more.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A mount of the host's.
 pub(crate) struct HostMount {
@@ -37,15 +41,21 @@ impl HostMount {
     /// With other options of the mount's or the file system's.
     pub(crate) fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
-        let mut mount = Command::new("mount");
-        let status = mount.args(["-o", &options, path(&self.folder)]).status();
-        assert!(status.expect("mount runs").success());
+        succeeds(Command::new("mount").args(["-o", &options, path(&self.folder)]));
     }
 
     /// Unmounted, which asserts that nothing has a file of it open.
     pub(crate) fn unmount(self) {
-        let status = Command::new("umount").arg(&self.folder).status();
-        assert!(status.expect("umount runs").success());
+        succeeds(Command::new("umount").arg(&self.folder));
+    }
+}
+
+/// A daemon that has just answered "exported" has files open until its process has ended.
+fn succeeds(command: &mut Command) {
+    let begun = Instant::now();
+    while !command.status().expect("it runs").success() {
+        assert!(begun.elapsed() < PATIENCE, "{command:?}");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

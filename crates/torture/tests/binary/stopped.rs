@@ -88,7 +88,9 @@ fn stop_and_come_back(kind: u32) {
         assert_there(&root, &format!("durable-{number}"));
         assert_there(&root, &format!("accepted-{number}"));
     }
-    let said = session.ok(&["zpool", "export", "-f", "tank"]);
+    let exported = session.run(&["zpool", "export", "-f", "tank"]);
+    assert!(exported.status.success(), "{exported:?}");
+    let said = String::from_utf8_lossy(&exported.stderr);
     assert!(
         said.contains("are lost, but for what was synchronized to files"),
         "{said}"
