@@ -1,12 +1,12 @@
 //! The levels of checking. The same on a laptop as in continuous integration.
 
 use crate::environment::{Environment, binary, target, variables};
-use crate::programs;
+use crate::programs::{self, How};
 use crate::run::{TaskError, TaskResult, cargo, say, step};
 use crate::tally::Tally;
 use crate::tidy;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The crates whose tests take seconds: what every commit runs.
 const LOWER_CRATES: &[&str] = &[
@@ -44,7 +44,7 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
         "models" => models(tally),
         "sim" => sim(tally),
         "fuzz" => crate::fuzz::run(None, FUZZ_SECONDS),
-        "torture" => ignored(tally, "torture"),
+        "torture" => ignored(tally, "torture", None),
         "interop" => interop(tally),
         "all" => {
             // The tests of `interop` are among those of `test`.
@@ -117,8 +117,12 @@ fn environment(profile: &str) -> Environment {
 fn test(tally: &mut Tally) -> TaskResult {
     checks()?;
     let environment = environment(PROFILE);
-    let options = ["--show-output"];
-    let outcome = programs::run("tests", |_| true, &options, &environment, (tally, false));
+    let how = How {
+        options: &["--show-output"],
+        environment: &environment,
+        limit: Some(programs::LIMIT),
+    };
+    let outcome = programs::run("tests", |_| true, how, (tally, false));
     let mut examples = cargo();
     examples.args(["test", "--profile", PROFILE, "--workspace", "--doc"]);
     examples.args(["--", "--show-output"]);
@@ -142,15 +146,18 @@ fn models(tally: &mut Tally) -> TaskResult {
 }
 
 fn sim(tally: &mut Tally) -> TaskResult {
-    ignored(tally, "sim")
+    ignored(tally, "sim", Some(programs::LIMIT))
 }
 
 /// Long tests carry `#[ignore = "sim: …"]` or `#[ignore = "torture: …"]` and live in modules of that name.
-fn ignored(tally: &mut Tally, level: &str) -> TaskResult {
+fn ignored(tally: &mut Tally, level: &str, limit: Option<Duration>) -> TaskResult {
     let filter = format!("{level}::");
-    let options = ["--show-output", "--ignored", &filter];
-    let counted = (tally, true);
-    programs::run(level, |_| true, &options, &environment(PROFILE), counted)
+    let how = How {
+        options: &["--show-output", "--ignored", &filter],
+        environment: &environment(PROFILE),
+        limit,
+    };
+    programs::run(level, |_| true, how, (tally, true))
 }
 
 pub(crate) fn release_binary() -> TaskResult {
@@ -164,7 +171,10 @@ pub(crate) fn release_binary() -> TaskResult {
 fn interop(tally: &mut Tally) -> TaskResult {
     release_binary()?;
     let wanted = |name: &str| name == "torture::binary";
-    let options = ["--show-output"];
-    let environment = environment("release");
-    programs::run("interop", wanted, &options, &environment, (tally, false))
+    let how = How {
+        options: &["--show-output"],
+        environment: &environment("release"),
+        limit: Some(programs::LIMIT),
+    };
+    programs::run("interop", wanted, how, (tally, false))
 }

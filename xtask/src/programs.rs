@@ -8,10 +8,10 @@ use crate::tally::{Outcome, Tally};
 use cargo_metadata::Message;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
@@ -43,14 +43,29 @@ const ALONE: &[&str] = &[
     "vdev::scheduler",
 ];
 
+/// How long a program of a level that has an end may run: three times as long as the longest needs on two busy CPUs.
+/// One that hangs must not take with it what all others have found.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1200);
+
+/// How often it is looked whether a program has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How programs are run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How<'a> {
+    pub(crate) options: &'a [&'a str],
+    pub(crate) environment: &'a Environment,
+    /// When a program is killed; none for those that run as long as they are told to.
+    pub(crate) limit: Option<Duration>,
+}
+
 /// Builds the test programs of the workspace, so that one build serves all levels, and runs those that `wanted` names
-/// by crate and target, with `options`, as many at a time as there are CPUs.
+/// by crate and target, as many at a time as there are CPUs.
 /// `of_ignored`: they run tests that an earlier run counted as ignored.
 pub(crate) fn run(
     name: &str,
     wanted: impl Fn(&str) -> bool,
-    options: &[&str],
-    environment: &Environment,
+    how: How<'_>,
     (tally, of_ignored): (&mut Tally, bool),
 ) -> TaskResult {
     let mut programs = build(name)?;
@@ -67,16 +82,11 @@ pub(crate) fn run(
     let side_by_side = std::thread::available_parallelism().map_or(1, usize::from);
     let mut failed = Vec::new();
     for (programs, workers) in [(together, side_by_side), (alone, 1)] {
-        each(
-            programs,
-            workers,
-            (options, environment),
-            |name, outcome| {
-                if !report(&name, outcome, (tally, of_ignored)) {
-                    failed.push(name);
-                }
-            },
-        );
+        each(programs, workers, how, |name, outcome| {
+            if !report(&name, outcome, (tally, of_ignored)) {
+                failed.push(name);
+            }
+        });
     }
     say(&format!("== {name}: {} s", begin.elapsed().as_secs()));
     if failed.is_empty() {
@@ -90,7 +100,7 @@ pub(crate) fn run(
 fn each(
     programs: Vec<Program>,
     workers: usize,
-    (options, environment): (&[&str], &Environment),
+    how: How<'_>,
     mut ended: impl FnMut(String, TaskResult<(Outcome, u64)>),
 ) {
     let queue = Mutex::new(VecDeque::from(programs));
@@ -100,7 +110,7 @@ fn each(
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
                 while let Some(program) = next(queue) {
-                    let outcome = program.run(options, environment);
+                    let outcome = program.run(how);
                     if sender.send((program.name, outcome)).is_err() {
                         break;
                     }
@@ -139,12 +149,12 @@ fn report(
 }
 
 impl Program {
-    fn run(&self, options: &[&str], environment: &Environment) -> TaskResult<(Outcome, u64)> {
+    fn run(&self, how: How<'_>) -> TaskResult<(Outcome, u64)> {
         let begin = Instant::now();
         let mut command = Command::new(&self.executable);
-        command.args(options).current_dir(&self.folder);
+        command.args(how.options).current_dir(&self.folder);
         command.env("CARGO_MANIFEST_DIR", &self.folder);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.envs(how.environment.iter().map(|(name, value)| (name, value)));
         let line = describe(&command);
         let failed = |error| TaskError::Start(line.clone(), error);
         // One pipe for both, so that what a test says stays in order.
@@ -156,10 +166,33 @@ impl Program {
         let mut child = command.spawn().map_err(failed)?;
         // Its ends of the pipe, or reading would never end.
         drop(command);
-        let mut outcome = Outcome::read(output).map_err(failed)?;
-        outcome.ended(child.wait().map_err(failed)?);
+        let (outcome, status) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| Outcome::read(output));
+            let status = end_of(&mut child, how.limit);
+            let outcome = reading.join().unwrap_or_else(|_| Ok(Outcome::never_ran()));
+            (outcome, status)
+        });
+        let mut outcome = outcome.map_err(failed)?;
+        outcome.ended(status.map_err(failed)?);
         Ok((outcome, begin.elapsed().as_secs()))
     }
+}
+
+/// Waits for a program; one that has not ended within the limit is killed, and its status says so.
+fn end_of(child: &mut Child, limit: Option<Duration>) -> std::io::Result<ExitStatus> {
+    let Some(limit) = limit else {
+        return child.wait();
+    };
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    say(&format!("killed after {} s", limit.as_secs()));
+    child.kill()?;
+    child.wait()
 }
 
 /// Builds test programs, and finds them in what cargo says of each.

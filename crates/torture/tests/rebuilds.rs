@@ -327,14 +327,17 @@ mod sim_runs {
                 .unwrap();
         }
 
-        /// Files of all sizes, a third of them removed, and others in the gaps, until about half is in use.
+        const FILES_A_ROUND: usize = 100;
+
+        /// Files of all sizes, of which each round removes a third as many as it made, and others in the gaps, until
+        /// about half is in use.
         fn fill_half(pool: &Arc<Pool>) {
             let system = mount(pool, POOL, false);
             let mut random = Random::new(7);
             let mut names: Vec<String> = Vec::new();
             let half = || pool.space().allocated * 2 >= pool.space().size;
             for round in 0.. {
-                for number in 0..100 {
+                for number in 0..FILES_A_ROUND {
                     let name = format!("{round}.{number}");
                     let bytes = 4096 << random.below(9);
                     write(&system, &name, bytes + random.below(bytes), &mut random);
@@ -344,7 +347,7 @@ mod sim_runs {
                 if half() {
                     break;
                 }
-                for _ in 0..names.len() / 3 {
+                for _ in 0..FILES_A_ROUND / 3 {
                     let name = names.swap_remove(random.below(names.len()));
                     let root = Credentials::root();
                     system

@@ -1,6 +1,7 @@
 //! What cargo says of what it built, and what of it is run.
 
-use super::{Program, programs};
+use super::{How, Program, programs};
+use std::time::{Duration, Instant};
 
 const TEST: &str = concat!(
     r#"{"reason":"compiler-artifact","package_id":"path+file:///src/crates/dmu#millpond-dmu@0.1.0","#,
@@ -38,4 +39,25 @@ fn other_messages_are_passed_over() {
         program(r#"{"reason":"build-finished","success":true}"#),
         None
     );
+}
+
+/// `sleep` stands for a test that waits for ever.
+#[test]
+fn a_program_that_hangs_is_killed_and_fails() {
+    let program = Program {
+        folder: "/".into(),
+        executable: "sleep".into(),
+        name: "torture::hangs".to_owned(),
+    };
+    let how = How {
+        options: &["600"],
+        environment: &Vec::new(),
+        limit: Some(Duration::from_millis(50)),
+    };
+    let begin = Instant::now();
+    let (outcome, _) = program.run(how).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(300));
+    let mut tally = crate::tally::Tally::default();
+    assert!(!tally.take(&outcome, false));
+    assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
 }
