@@ -12,7 +12,10 @@ use pool::{
     AttachOptions, CreateOptions, DraidWidth, Fill, NewDevice, NewVdev, OutOfUse, Pool, VdevConfig,
 };
 use posix::{Credentials, FileSystem, OpenFile, OpenOptions, WriteOptions};
-use sim::{DeviceModel, MemoryDisk, PacedDisk, SimulatedDisk, Timeline, VirtualClock};
+use sim::{
+    DeviceModel, Fault, FaultKind, MemoryDisk, PacedDisk, SimulatedDisk, Timeline, Times,
+    VirtualClock,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -130,6 +133,19 @@ impl Run {
         let now = self.timeline.now();
         let files = self.files[first..].iter_mut();
         files.for_each(|file| file.durable = now);
+    }
+
+    /// A disk fails to flush, once, and is cleared at some moment after that. If the pool cannot do without it, it is
+    /// suspended meanwhile.
+    fn fail_a_flush(&mut self, pool: &Arc<Pool>) {
+        let number = self.random.below(self.disks.len());
+        let disk = &self.disks[number];
+        disk.inject(Fault::everywhere(FaultKind::FlushError, Times::Count(1)));
+        let _ = pool.sync();
+        std::thread::sleep(Duration::from_millis(self.random.below(20) as u64));
+        disk.heal();
+        pool.clear(&|_| true).unwrap();
+        pool.sync().unwrap();
     }
 
     fn check(&self, test_pool: &TestPool, moment: u64, what: &str) {
@@ -281,6 +297,9 @@ fn explore(seed: u64, moments: usize) {
     }
     for _ in 0..3 {
         run.write(&test_pool, 8);
+        if run.random.one_in(2) {
+            run.fail_a_flush(&pool);
+        }
     }
     wait_whole(&pool, "uninterrupted");
     let after = run.timeline.now();

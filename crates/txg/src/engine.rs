@@ -34,6 +34,9 @@ static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
 static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
 static THREADS: LockClass = LockClass::new("txg.threads", rank::TXG);
 
+/// Txgs that are open, closing or on their way to disk at once, at most.
+pub const TXGS_UNDER_WAY: u64 = 3;
+
 /// What syncs a txg: supplied by the pool.
 pub trait SyncTarget: Send + Sync {
     /// Writes everything that belongs to `txg` and its uberblock. Called in txg order, by one

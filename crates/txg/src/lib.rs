@@ -28,7 +28,7 @@ pub use config::EngineConfig;
 pub use context::SyncContext;
 pub use credit::Credit;
 pub use dirty::DirtyCounts;
-pub use engine::{Engine, SyncTarget, TxgHold, catches_panics};
+pub use engine::{Engine, SyncTarget, TXGS_UNDER_WAY, TxgHold, catches_panics};
 pub use error::{SyncFailure, TxgError};
 pub use holds::thread_index;
 pub use manner::{Admitted, Postponed, without_waiting};

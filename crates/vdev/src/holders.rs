@@ -73,8 +73,10 @@ impl<'a> Holder<'a> {
 impl Holder<'_> {
     /// What was to be copied to it was not: those that it has a place for lack all that they lacked.
     pub(crate) fn lose_copy(&self) {
-        self.all()
-            .for_each(|leaf| leaf.note_left_through(Txg(u64::MAX)));
+        self.all().for_each(|leaf| {
+            leaf.note_left_through(Txg(u64::MAX));
+            leaf.handle().note_lost_copy();
+        });
     }
 }
 

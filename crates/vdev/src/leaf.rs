@@ -283,6 +283,12 @@ impl Leaf {
         self.handle.lost_copies()
     }
 
+    /// Whether the leaf lost some of that since this was last asked.
+    #[must_use]
+    pub fn take_lost_copies(&self) -> bool {
+        self.handle.take_lost_copies()
+    }
+
     /// A resilver could not give the leaf a block of `birth`.
     pub fn note_left(&self, birth: Txg) {
         self.handle.missed.lock().note_left(birth);

@@ -6,6 +6,7 @@ use base::{Guid, VdevId, thread};
 use format::config::keys;
 use format::features;
 use format::rebuild::{Rebuild, RebuildState};
+use txg::TXGS_UNDER_WAY;
 use vdev::{Leaf, Top};
 
 use super::fill::Fill;
@@ -181,10 +182,13 @@ impl Pool {
         let Some(number) = rebuilds.begin(vdev, rebuild, targets) else {
             return Ok(false);
         };
-        // What the devices missed is on disk, with its beginning.
-        if let Err(error) = writer.engine.wait_synced(None) {
-            rebuilds.take(vdev, number);
-            return Err(error.into());
+        // What the devices missed is on disk, with its beginning: also the txgs that were under way when they came. One
+        // of them that a device misses from now on would not be news, and its import would go on from where it was.
+        for _ in 0..TXGS_UNDER_WAY {
+            if let Err(error) = writer.engine.wait_synced(None) {
+                rebuilds.take(vdev, number);
+                return Err(error.into());
+            }
         }
         let (pool, own) = (Arc::downgrade(self), Arc::clone(&rebuilds));
         let thread = thread::named("pool-rebuild", sys::thread::BACKGROUND);

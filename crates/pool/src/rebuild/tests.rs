@@ -21,7 +21,8 @@ use crate::vdevs::disks::tests::{
     reason, shape, wait, wait_whole,
 };
 use crate::vdevs::new::{DraidWidth, NewDevice, NewVdev};
-use vdev::Leaf;
+use txg::TXGS_UNDER_WAY;
+use vdev::{Leaf, WriteGroup};
 
 const ATTACH_IN_SEQUENCE: AttachOptions = AttachOptions {
     fill: Fill::Sequential,
@@ -240,7 +241,7 @@ fn begin_at(pool: &Arc<Pool>, folder: &Path, offset: u64) -> Guid {
     new.begin_rebuild();
     let rebuilds = &pool.writer().unwrap().rebuilds;
     rebuilds.begin(TOP, rebuild, vec![c]).unwrap();
-    pool.sync().unwrap();
+    (0..TXGS_UNDER_WAY).for_each(|_| pool.sync().unwrap());
     assert_eq!(references(pool), Some(1));
     c
 }
@@ -295,6 +296,51 @@ fn a_rebuild_begins_anew_for_a_device_that_was_away_meanwhile() {
     wait("the scrub", || pool.scan().unwrap().is_some());
     pool.wait_scrub().unwrap();
     assert_eq!(pool.scan().unwrap().unwrap().processed, 0);
+    close(pool, &folder);
+    check_without(&folder, &["a", "b"], &churn);
+}
+
+/// Each txg that a device misses while it is rebuilt is news.
+#[test]
+fn a_rebuild_begins_when_all_is_on_disk_that_its_device_missed() {
+    let (_outer, folder) = folder();
+    let (pool, _churn) = mirror(&folder, 75);
+    let a = leaf(&pool, "a");
+    pool.attach_device(a, &file(&folder, "c"), &ATTACH_IN_SEQUENCE)
+        .unwrap();
+    let missed_before = last(&pool).unwrap().rebuild.txg_max;
+    assert!(pool.writer().unwrap().engine.synced_txg().0 + 1 >= missed_before);
+    wait_rebuilt(&pool);
+    close(pool, &folder);
+}
+
+/// It is back before the txg ends that stores how far the rebuild is, and lacks no txg.
+#[test]
+fn a_rebuild_begins_anew_for_a_device_that_lost_copies_and_is_back() {
+    let (_outer, folder) = folder();
+    let (pool, mut churn) = mirror(&folder, 74);
+    let end = end_of(&pool);
+    let c = begin_at(&pool, &folder, end - (1 << 20));
+    let new = leaf_at(&pool, c);
+    let top = pool.vdevs.top(TOP).unwrap();
+    let writes = WriteGroup::of_copies(&pool.writer().unwrap().syncer.findings);
+    let targets: Arc<[_]> = Arc::new([Arc::clone(&new)]);
+    for copy in top
+        .begin_copies(std::iter::once(0..1 << 20), &targets)
+        .unwrap()
+    {
+        assert!(copy.run(&writes).unwrap().written > 0);
+    }
+    writes.wait().unwrap();
+    new.reopen(new.device());
+    assert!(new.is_writable());
+    drop((top, targets, new, writes));
+    churn.run(&pool, 1);
+    crash(pool);
+    let pool = import_crashed(&folder);
+    wait_rebuilt(&pool);
+    wait_whole(&pool);
+    assert!(last(&pool).unwrap().rebuild.rebuilt > 1 << 20);
     close(pool, &folder);
     check_without(&folder, &["a", "b"], &churn);
 }

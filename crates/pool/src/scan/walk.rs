@@ -9,6 +9,7 @@ use format::block_pointer::{self, BlockPointer};
 use format::dnode::{SLOTS_PER_BLOCK, Slot, slots};
 use format::{DnodePhys, ObjectSetPhys, ObjectType};
 use pipeline::{Pipeline, ReadRequest};
+use txg::TXGS_UNDER_WAY;
 use vdev::IoClass;
 
 use super::ahead::Ahead;
@@ -19,9 +20,6 @@ const LEVEL_MAX: u8 = 31;
 const ACCOUNTING: u64 = u64::MAX;
 /// The accounting objects' numbers in places, in the order of the walk.
 const FIRST_ACCOUNTING: u64 = u64::MAX - 2;
-
-/// Txgs after the last one on disk that can be open, closing or on their way to disk.
-const TXGS_UNDER_WAY: u64 = 3;
 
 /// A place in the walk of one object set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -10,6 +10,7 @@ use base::{Guid, Txg};
 use format::config::{keys, vdev_types};
 use format::features;
 use space::{ClassKind, PoolSpace};
+use txg::TXGS_UNDER_WAY;
 use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
 
 use crate::config::VdevConfig;
@@ -22,9 +23,6 @@ use crate::vdevs::devices::node_over;
 use crate::vdevs::dtl;
 use crate::vdevs::expand::Expansion;
 use crate::vdevs::objects::VdevObjects;
-
-/// Txgs that may be open or under way beside the one that syncs, and that one.
-const TXGS_UNDER_WAY: u64 = 3;
 
 /// A change of devices that waits for its txg.
 pub(crate) enum DeviceChange {

@@ -58,6 +58,8 @@ pub(crate) struct DeviceHandle {
     pub(super) unflushed: Mutex<UnflushedWrites>,
     /// How often it lost what had been copied to it.
     lost_copies: AtomicU64,
+    /// Some were lost since it was last asked.
+    has_lost_copies: AtomicBool,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
@@ -87,6 +89,7 @@ impl DeviceHandle {
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
             lost_copies: AtomicU64::new(0),
+            has_lost_copies: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
             read_time: Typical::default(),
@@ -179,10 +182,20 @@ impl DeviceHandle {
         self.lost_copies.load(Ordering::Acquire)
     }
 
+    pub(crate) fn note_lost_copy(&self) {
+        self.lost_copies.fetch_add(1, Ordering::AcqRel);
+        self.has_lost_copies.store(true, Ordering::Release);
+    }
+
+    /// Whether copies were lost since this was last asked.
+    pub(crate) fn take_lost_copies(&self) -> bool {
+        self.has_lost_copies.swap(false, Ordering::AcqRel)
+    }
+
     pub(crate) fn note_missing(&self, txg: Txg) {
         if txg == COPIED {
             // Who copies sees to it: it need not be this leaf that lacks it.
-            self.lost_copies.fetch_add(1, Ordering::AcqRel);
+            self.note_lost_copy();
             return;
         }
         let mut missed = self.missed.lock();
