@@ -64,7 +64,7 @@ fn datasets() {
                     assert!(property.contains(':'), "{what}");
                     continue;
                 };
-                assert!(row.types.meets(kind), "{what}");
+                assert!(row.types.intersects(kind), "{what}");
                 check_value(row, value, &what);
                 if source == "default" {
                     // `mountpoint` is computed, and defaults of quotas are shown as numbers.

@@ -236,7 +236,7 @@ impl Service {
         let dataset = found.map_err(|error| refused("open", name, &error))?;
         let dataset_index = self.dataset_index();
         let owner = dataset_index.head(name.to_owned(), Arc::clone(&dataset))?;
-        if !owner.kind().meets(allowed) || owner.head_kind() != Types::FILESYSTEM {
+        if !owner.kind().intersects(allowed) || owner.head_kind() != Types::FILESYSTEM {
             return Err(not_this_kind());
         }
         Ok(dataset)

@@ -130,7 +130,7 @@ impl Footprint {
 
     /// What a dnode says of it: bytes, or sectors of 512, as its flags tell.
     const fn stored_use(&self) -> u64 {
-        if self.flags.has(DnodeFlags::USED_BYTES) {
+        if self.flags.contains(DnodeFlags::USED_BYTES) {
             self.used_bytes
         } else {
             self.used_bytes >> 9
@@ -180,7 +180,7 @@ pub(crate) fn encode(header: &DnodeHeader, tree: &Tree, footprint: &Footprint, s
         bonus_type: header.bonus_type.0,
         checksum: header.checksum,
         compress: header.compress,
-        flags: flags.0,
+        flags: flags.bits(),
         data_block_sectors: header.block_sectors,
         bonus_len: header.bonus_len,
         extra_slots: header.extra_slots,

@@ -53,7 +53,7 @@ pub trait Services: Send + Sync {
     fn charge_overhead(&self) -> u64 {
         0
     }
-    /// Freed bytes that may not be used again yet, for a caller who waits for them: the next txgs give them back, also
+    /// Freed bytes that may not be used again yet, for a caller who waits for them: the next txgs free them, also
     /// if nothing changes in them.
     fn awaited_bytes(&self) -> u64;
     /// Frees a block that nothing references any more, in the way of the pass under way.

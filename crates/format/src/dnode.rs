@@ -8,6 +8,7 @@
 //! Bonus bytes past `bonus_len` belong to nobody but are kept as they are.
 
 use base::ByteOrder;
+use bitflags::bitflags;
 
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
@@ -84,29 +85,19 @@ record! {
     }
 }
 
-/// The flags byte of a dnode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct DnodeFlags(pub u8);
-
-impl DnodeFlags {
-    /// `used` counts bytes.
-    pub const USED_BYTES: u8 = 1;
-    /// Charged to its user and group.
-    pub const USER_ACCOUNTED: u8 = 2;
-    /// A spill block pointer ends the dnode.
-    pub const SPILL: u8 = 4;
-    /// Counted in its user's objects.
-    pub const USER_OBJECT_ACCOUNTED: u8 = 8;
-
-    /// Whether all bits of `mask` are set.
-    #[must_use]
-    pub const fn has(self, mask: u8) -> bool {
-        self.0 & mask == mask
-    }
-
-    /// Sets or clears the bits of `mask`.
-    pub const fn set(&mut self, mask: u8, on: bool) {
-        self.0 = if on { self.0 | mask } else { self.0 & !mask };
+bitflags! {
+    /// The flags byte of a dnode. Those without a name stay as they are.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct DnodeFlags: u8 {
+        /// `used` counts bytes.
+        const USED_BYTES = 1;
+        /// Charged to its user and group.
+        const USER_ACCOUNTED = 2;
+        /// A spill block pointer ends the dnode.
+        const SPILL = 4;
+        /// Counted in its user's objects.
+        const USER_OBJECT_ACCOUNTED = 8;
+        const _ = !0;
     }
 }
 
@@ -235,8 +226,8 @@ impl DnodePhys {
         let slots = usize::from(core.extra_slots) + 1;
         let size = slots * SLOT_SIZE;
         require(WHAT, bytes, size)?;
-        let flags = DnodeFlags(core.flags);
-        let has_spill = flags.has(DnodeFlags::SPILL);
+        let flags = DnodeFlags::from_bits_retain(core.flags);
+        let has_spill = flags.contains(DnodeFlags::SPILL);
         let capacity = bonus_capacity(slots, core.pointer_count, has_spill);
         check(
             usize::from(core.bonus_len) <= capacity,
@@ -295,7 +286,7 @@ impl DnodePhys {
             bonus_type: self.bonus_type.0,
             checksum: self.checksum,
             compress: self.compress,
-            flags: flags.0,
+            flags: flags.bits(),
             data_block_sectors: self.data_block_sectors,
             bonus_len: self.bonus_len,
             extra_slots: self.extra_slots,
@@ -364,7 +355,7 @@ impl DnodePhys {
     /// Space of all blocks, in bytes.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        if self.flags.has(DnodeFlags::USED_BYTES) {
+        if self.flags.contains(DnodeFlags::USED_BYTES) {
             self.used
         } else {
             self.used.saturating_mul(SLOT_SIZE as u64)

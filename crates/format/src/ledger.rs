@@ -8,8 +8,8 @@ use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
     block_pointer, bookmark, bpobj, bptree, brt, deadlist, dedup, dnode, dsl, embedded_checksum,
-    gang, history, indirect, intent_log, l2arc, label, object_set, redaction, sa, space_map,
-    stream, uberblock, zap, znode,
+    gang, history, indirect, intent_log, l2arc, label, object_set, rebuild, redaction, sa, scan,
+    space_map, stream, uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -71,6 +71,9 @@ fn pool() -> Vec<Group> {
         },
         declared! { "History"
             bytes history::HistoryPhys;
+        },
+        declared! { "Scans and rebuilds"
+            bytes scan::ScanPhys, rebuild::Rebuild;
         },
     ]
 }

@@ -51,6 +51,7 @@ pub mod rebuild;
 pub mod record;
 pub mod redaction;
 pub mod sa;
+pub mod scan;
 pub mod space_map;
 pub mod stream;
 pub mod swap;

@@ -54,7 +54,7 @@ pub const LOG_RECORD_HEADER: Range<usize> = 0..RecordHeader::SIZE;
 /// Takes from the core of a dnode what is not authenticated: what differs where the same content is stored.
 pub fn authenticated_core(core: &mut [u8; CORE_SIZE]) {
     let (at, order) = (DnodeCore::AT, ByteOrder::NATIVE);
-    let flags = at.flags.get(core, order) & DnodeFlags::SPILL;
+    let flags = at.flags.get(core, order) & DnodeFlags::SPILL.bits();
     at.flags.put(core, &flags, order);
     at.used.put(core, &0, order);
 }
@@ -76,7 +76,7 @@ impl DnodeParts {
     /// Those of a dnode of `len` bytes, whole slots; none if its pointers have no room in them.
     #[must_use]
     pub fn of(core: &DnodeCore, len: usize) -> Option<Self> {
-        let has_spill = DnodeFlags(core.flags).has(DnodeFlags::SPILL);
+        let has_spill = DnodeFlags::from_bits_retain(core.flags).contains(DnodeFlags::SPILL);
         let pointers_end = CORE_SIZE + usize::from(core.pointer_count) * BLOCK_POINTER_SIZE;
         let room_end = len.checked_sub(if has_spill { BLOCK_POINTER_SIZE } else { 0 })?;
         if pointers_end > room_end {

@@ -3,10 +3,11 @@
 //! A rebuild copies what is in use of a vdev to devices that lack it, in the order of places. The entry is an array of
 //! words, which every ZAP stores with the most significant byte first, whatever machine wrote the pool.
 
-use crate::FormatError;
+use base::ByteOrder;
 
-/// Words of the entry.
-const WORDS: usize = 12;
+use crate::FormatError;
+use crate::record::{Plain, Shown, record};
+use crate::zap::Value;
 
 /// How a rebuild stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,20 +22,20 @@ pub enum RebuildState {
     Cancelled,
     /// It has ended.
     Complete,
+    /// A number that stands for nothing: [`Rebuild::from_value`] refuses it.
+    Other(u64),
 }
 
 impl RebuildState {
     /// By its number.
-    ///
-    /// # Errors
-    /// No state has it.
-    pub fn from_number(number: u64) -> Result<Self, FormatError> {
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
         match number {
-            0 => Ok(Self::None),
-            1 => Ok(Self::Active),
-            2 => Ok(Self::Cancelled),
-            3 => Ok(Self::Complete),
-            value => Err(invalid("state", value)),
+            0 => Self::None,
+            1 => Self::Active,
+            2 => Self::Cancelled,
+            3 => Self::Complete,
+            other => Self::Other(other),
         }
     }
 
@@ -46,110 +47,93 @@ impl RebuildState {
             Self::Active => 1,
             Self::Cancelled => 2,
             Self::Complete => 3,
+            Self::Other(number) => number,
         }
     }
 }
 
-/// The last rebuild of a top-level vdev.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[doc(alias = "vdev_rebuild_phys_t")]
-pub struct Rebuild {
-    /// How it stands.
-    pub state: RebuildState,
-    /// Everything before this byte of the vdev was copied.
-    #[doc(alias = "vrp_last_offset")]
-    pub offset: u64,
-    /// What it is for was missed after this txg …
-    #[doc(alias = "vrp_min_txg")]
-    pub txg_min: u64,
-    /// … and up to this one.
-    #[doc(alias = "vrp_max_txg")]
-    pub txg_max: u64,
-    /// When it began: seconds since 1970.
-    #[doc(alias = "vrp_start_time")]
-    pub started_s: u64,
-    /// When it ended; 0 before.
-    #[doc(alias = "vrp_end_time")]
-    pub ended_s: u64,
-    /// How long it ran, milliseconds.
-    #[doc(alias = "vrp_scan_time_ms")]
-    pub taken_ms: u64,
-    /// Bytes of the vdev that are in use and were come to.
-    #[doc(alias = "vrp_bytes_scanned")]
-    pub scanned: u64,
-    /// Bytes of the vdev that were read.
-    #[doc(alias = "vrp_bytes_issued")]
-    pub issued: u64,
-    /// Bytes that were written to devices.
-    #[doc(alias = "vrp_bytes_rebuilt")]
-    pub rebuilt: u64,
-    /// Bytes of the vdev in use when it began.
-    #[doc(alias = "vrp_bytes_est")]
-    pub estimated: u64,
-    /// Ranges that could not be copied.
-    #[doc(alias = "vrp_errors")]
-    pub errors: u64,
+impl Plain for RebuildState {
+    const WIDTH: usize = 8;
+    const KIND: &'static str = "u64";
+    fn get(bytes: &[u8], order: ByteOrder) -> Self {
+        Self::from_number(u64::get(bytes, order))
+    }
+    fn put(&self, bytes: &mut [u8], order: ByteOrder) {
+        self.number().put(bytes, order);
+    }
+    fn show(&self) -> Shown {
+        Shown::Number(self.number())
+    }
+}
+
+record! {
+    /// The last rebuild of a top-level vdev: words of a ZAP value, so always the most significant byte first.
+    #[doc(alias = "vdev_rebuild_phys_t")]
+    #[derive(Copy, Default)]
+    pub struct Rebuild [96] {
+        /// How it stands: 0 never, 1 under way, 2 given up, 3 ended.
+        #[doc(alias = "vrp_rebuild_state")]
+        state: RebuildState = 0,
+        /// Everything before this byte of the vdev was copied.
+        #[doc(alias = "vrp_last_offset")]
+        offset: u64 = 8,
+        /// What it is for was missed after this txg …
+        #[doc(alias = "vrp_min_txg")]
+        txg_min: u64 = 16,
+        /// … and up to this one.
+        #[doc(alias = "vrp_max_txg")]
+        txg_max: u64 = 24,
+        /// When it began: seconds since 1970.
+        #[doc(alias = "vrp_start_time")]
+        started_s: u64 = 32,
+        /// When it ended; 0 before.
+        #[doc(alias = "vrp_end_time")]
+        ended_s: u64 = 40,
+        /// How long it ran, milliseconds.
+        #[doc(alias = "vrp_scan_time_ms")]
+        taken_ms: u64 = 48,
+        /// Bytes of the vdev that are in use and were come to.
+        #[doc(alias = "vrp_bytes_scanned")]
+        scanned: u64 = 56,
+        /// Bytes of the vdev that were read.
+        #[doc(alias = "vrp_bytes_issued")]
+        issued: u64 = 64,
+        /// Bytes that were written to devices.
+        #[doc(alias = "vrp_bytes_rebuilt")]
+        rebuilt: u64 = 72,
+        /// Bytes of the vdev in use when it began.
+        #[doc(alias = "vrp_bytes_est")]
+        estimated: u64 = 80,
+        /// Ranges that could not be copied.
+        #[doc(alias = "vrp_errors")]
+        errors: u64 = 88,
+    }
 }
 
 impl Rebuild {
-    /// From the words of the entry.
+    /// From the value of the entry.
     ///
     /// # Errors
-    /// They are of another number, the state is none, or the range of txgs is.
-    pub fn from_words(words: &[u64]) -> Result<Self, FormatError> {
-        let &[
-            state,
-            offset,
-            txg_min,
-            txg_max,
-            started_s,
-            ended_s,
-            taken_ms,
-            scanned,
-            issued,
-            rebuilt,
-            estimated,
-            errors,
-        ] = words
-        else {
-            return Err(invalid("words", words.len() as u64));
-        };
-        if txg_min > txg_max {
-            return Err(invalid("min_txg", txg_min));
+    /// It is of another size, the state is none, or the range of txgs is.
+    pub fn from_value(value: &Value) -> Result<Self, FormatError> {
+        let bytes = value.stored();
+        if value.integer_size() != 8 || bytes.len() != Self::SIZE {
+            return Err(invalid("size", bytes.len() as u64));
         }
-        Ok(Self {
-            state: RebuildState::from_number(state)?,
-            offset,
-            txg_min,
-            txg_max,
-            started_s,
-            ended_s,
-            taken_ms,
-            scanned,
-            issued,
-            rebuilt,
-            estimated,
-            errors,
-        })
+        let rebuild = Self::decode(bytes, ByteOrder::Big)?;
+        if let RebuildState::Other(number) = rebuild.state {
+            return Err(invalid("state", number));
+        }
+        if rebuild.txg_min > rebuild.txg_max {
+            return Err(invalid("min_txg", rebuild.txg_min));
+        }
+        Ok(rebuild)
     }
 
-    /// The words of the entry.
+    /// The value of the entry.
     #[must_use]
-    pub const fn to_words(&self) -> [u64; WORDS] {
-        [
-            self.state.number(),
-            self.offset,
-            self.txg_min,
-            self.txg_max,
-            self.started_s,
-            self.ended_s,
-            self.taken_ms,
-            self.scanned,
-            self.issued,
-            self.rebuilt,
-            self.estimated,
-            self.errors,
-        ]
+    pub fn to_value(&self) -> Value {
+        Value::of_words(&self.to_bytes(ByteOrder::Big))
     }
 
     /// Whether it is under way.

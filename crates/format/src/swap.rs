@@ -68,7 +68,7 @@ fn one_dnode(dnode: &mut [u8]) {
     DnodeCore::swap(dnode);
     let core = DnodeCore::decode_padded(dnode, ByteOrder::NATIVE);
     let pointers = usize::from(core.pointer_count).min(3);
-    let has_spill = DnodeFlags(core.flags).has(DnodeFlags::SPILL);
+    let has_spill = DnodeFlags::from_bits_retain(core.flags).contains(DnodeFlags::SPILL);
     let bonus_type = ObjectType(core.bonus_type);
     let bonus_len = core.bonus_len;
     let (head, bonus) =

@@ -150,7 +150,7 @@ pub(crate) fn types<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Option<T
     let mut found = None;
     for word in texts.flat_map(|text| text.split(',')) {
         let kind = Types::parse(word).ok_or_else(|| usage(format!("invalid type '{word}'")))?;
-        found = Some(found.unwrap_or(Types::NONE).with(kind));
+        found = Some(found.unwrap_or(Types::empty()).union(kind));
     }
     Ok(found)
 }

@@ -42,7 +42,7 @@ use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::rebuild::control::Rebuilds;
 use crate::removal::Evacuation;
 use crate::scan::control::{ScanChange, Scrub};
-use crate::scan::phys::ScanPhys;
+use crate::scan::phys::{self, ScanPhys};
 use crate::sync::syncer::Syncer;
 use crate::trim::control::Trim;
 use crate::trim::kind::Kind;
@@ -302,7 +302,7 @@ impl Pool {
         let running = self.writer.as_ref().and_then(|writer| writer.scrub.shown());
         match running {
             Some(scan) => Ok(Some(scan)),
-            None => Ok(ScanPhys::load(&self.services.directory)?),
+            None => Ok(phys::load(&self.services.directory)?),
         }
     }
 

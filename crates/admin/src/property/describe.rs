@@ -56,7 +56,7 @@ pub fn kinds_of(row: &Row) -> String {
         (Types::SNAPSHOT, "snapshots"),
         (Types::BOOKMARK, "bookmarks"),
     ];
-    let kinds = KINDS.iter().filter(|(kind, _)| row.types.meets(*kind));
+    let kinds = KINDS.iter().filter(|(kind, _)| row.types.intersects(*kind));
     let kinds: Vec<&str> = kinds.map(|(_, name)| *name).collect();
     if kinds.len() == KINDS.len() {
         "all".to_owned()

@@ -40,7 +40,7 @@ impl Service {
         to: &str,
     ) -> Result<(Arc<FileSystem>, Arc<FileSystem>), Failure> {
         let older = self.file_system(from, Types::SNAPSHOT)?;
-        let newer = self.file_system(to, Types::FILESYSTEM.with(Types::SNAPSHOT))?;
+        let newer = self.file_system(to, Types::FILESYSTEM.union(Types::SNAPSHOT))?;
         let is_before = older.is_before(&newer).map_err(super::unreadable)?;
         if !is_before {
             let text = unable("not an earlier snapshot from the same fs");

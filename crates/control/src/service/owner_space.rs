@@ -28,7 +28,7 @@ impl Service {
     }
 
     fn owner_records(&self, name: &str, kinds: &[OwnerKind]) -> Result<Records, Failure> {
-        let dataset = self.file_system(name, Types::FILESYSTEM.with(Types::SNAPSHOT))?;
+        let dataset = self.file_system(name, Types::FILESYSTEM.union(Types::SNAPSHOT))?;
         let failed = |kind, text: &dyn std::fmt::Display| {
             Failure::new(kind, format!("cannot get used/quota for {name}: {text}"))
         };

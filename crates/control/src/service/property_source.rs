@@ -74,7 +74,7 @@ fn user(owner: &dyn PropertySource, name: &str) -> Result<Option<Setting>, Failu
 
 fn native(owner: &dyn PropertySource, row: &'static Row) -> Result<Option<Setting>, Failure> {
     let kind = owner.kind();
-    let applies = row.types.meets(kind)
+    let applies = row.types.intersects(kind)
         && (kind != Types::SNAPSHOT || applies_to_head(row, owner.head_kind()));
     if !applies {
         return Ok(None);
@@ -116,8 +116,8 @@ fn native(owner: &dyn PropertySource, row: &'static Row) -> Result<Option<Settin
 
 /// Properties of snapshots that only file systems' or only volumes' have.
 fn applies_to_head(row: &Row, head: Types) -> bool {
-    let of_heads = Types(row.types.0 & Types::HEADS.0);
-    of_heads == Types::NONE || of_heads.meets(head)
+    let of_heads = row.types.intersection(Types::HEADS);
+    of_heads.is_empty() || of_heads.intersects(head)
 }
 
 fn measured(

@@ -68,7 +68,7 @@ pub(crate) fn check(
         if target.kind == Types::SNAPSHOT {
             return Err(RuleError::OnSnapshot);
         }
-        if !property.types.meets(target.kind) {
+        if !property.types.intersects(target.kind) {
             return Err(PropertyError::OtherType(name.clone()).into());
         }
         let readonly = property.access == Access::ReadOnly;

@@ -54,7 +54,7 @@ pub(super) fn expansion(found: Expansion) -> ExpansionReport {
 pub(super) fn rebuild(found: RebuildFacts) -> Option<RebuildReport> {
     let rebuild = found.rebuild;
     let state = match rebuild.state {
-        RebuildState::None => return None,
+        RebuildState::None | RebuildState::Other(_) => return None,
         RebuildState::Active => ScanState::Running,
         RebuildState::Cancelled => ScanState::Canceled,
         RebuildState::Complete => ScanState::Finished,

@@ -126,7 +126,7 @@ impl Service {
         };
         Ok(DatasetRow {
             name: one.name.clone(),
-            kind: Types::NONE,
+            kind: Types::empty(),
             created_txg: 0,
             properties,
         })

@@ -117,7 +117,7 @@ impl Walk<'_, '_> {
             let kind = FailureKind::Missing;
             return Err(Failure::cannot(kind, "open", root, "dataset does not exist").into());
         };
-        let head = owner.kind().meets(Types::HEADS);
+        let head = owner.kind().intersects(Types::HEADS);
         if head {
             drop(owner);
             return self.head(root, 0);
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
 
     /// A file system or volume with what is below it, at a depth below the root of the walk.
     fn head(&mut self, dataset: &str, depth: u32) -> Result<(), Stop> {
-        if self.query.types.meets(Types::HEADS) {
+        if self.query.types.intersects(Types::HEADS) {
             // Gone since its parent was read: not an error.
             let Some(owner) = self.dataset_index.find(dataset)? else {
                 return Ok(());
@@ -138,10 +138,10 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let dataset_index = self.dataset_index;
-        if self.query.types.meets(Types::SNAPSHOT) {
+        if self.query.types.intersects(Types::SNAPSHOT) {
             dataset_index.snapshots(dataset, &mut |snapshot| self.show(snapshot))?;
         }
-        if self.query.types.meets(Types::BOOKMARK) {
+        if self.query.types.intersects(Types::BOOKMARK) {
             dataset_index.bookmarks(dataset, &mut |bookmark| self.show(bookmark))?;
         }
         for child in dataset_index.children(dataset)? {
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
     }
 
     fn show(&mut self, owner: &dyn PropertySource) -> Result<(), Stop> {
-        if !self.query.types.meets(owner.kind()) {
+        if !self.query.types.intersects(owner.kind()) {
             return Ok(());
         }
         let properties = match &self.query.properties {

@@ -53,7 +53,8 @@ fn space_counts_and_accounting_flags_are_not_known() {
     let known = parts_of(&block()).known;
     let mut counted = block();
     counted[DnodeCore::AT.used.offset] = 9;
-    counted[DnodeCore::AT.flags.offset] |= DnodeFlags::USED_BYTES | DnodeFlags::USER_ACCOUNTED;
+    counted[DnodeCore::AT.flags.offset] |=
+        (DnodeFlags::USED_BYTES | DnodeFlags::USER_ACCOUNTED).bits();
     assert_eq!(parts_of(&counted).known, known);
     let mut grown = block();
     grown[DnodeCore::AT.max_block_id.offset] = 9;

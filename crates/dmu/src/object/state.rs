@@ -149,7 +149,7 @@ impl State {
     pub(crate) fn new(header: DnodeHeader, tree: Tree, footprint: Footprint) -> Self {
         let charge = footprint
             .flags
-            .has(DnodeFlags::USER_ACCOUNTED)
+            .contains(DnodeFlags::USER_ACCOUNTED)
             .then(|| OwnerIds::of_bonus(header.bonus_type, header.bonus_bytes()))
             .flatten()
             .map(|owners| Charge {

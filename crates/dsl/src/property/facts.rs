@@ -1,39 +1,28 @@
 //! What rows say of properties, as types of their own.
 
+use bitflags::bitflags;
 use format::features::Feature;
 
-/// Kinds of dataset, as a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Types(pub u8);
+bitflags! {
+    /// Kinds of dataset, as a set.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Types: u8 {
+        /// File systems.
+        const FILESYSTEM = 1;
+        /// Volumes.
+        const VOLUME = 2;
+        /// Snapshots.
+        const SNAPSHOT = 4;
+        /// Bookmarks.
+        const BOOKMARK = 8;
+        /// File systems and volumes.
+        const HEADS = Self::FILESYSTEM.bits() | Self::VOLUME.bits();
+        /// Everything.
+        const ALL = Self::HEADS.bits() | Self::SNAPSHOT.bits() | Self::BOOKMARK.bits();
+    }
+}
 
 impl Types {
-    /// No kind at all.
-    pub const NONE: Self = Self(0);
-    /// File systems.
-    pub const FILESYSTEM: Self = Self(1);
-    /// Volumes.
-    pub const VOLUME: Self = Self(2);
-    /// Snapshots.
-    pub const SNAPSHOT: Self = Self(4);
-    /// Bookmarks.
-    pub const BOOKMARK: Self = Self(8);
-    /// File systems and volumes.
-    pub const HEADS: Self = Self(3);
-    /// Everything.
-    pub const ALL: Self = Self(15);
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// True if the sets share a kind.
-    #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
     /// The kind that a word of `-t` names.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

@@ -21,7 +21,7 @@ fn a_dnode_has_its_bonus_between_its_pointers() {
     let parts = DnodeParts::of(&core(1, 0), 512).unwrap();
     assert_eq!((parts.pointers, parts.spill), (64..192, None));
     assert_eq!(parts.bonus, 192..512);
-    let parts = DnodeParts::of(&core(2, DnodeFlags::SPILL), 1024).unwrap();
+    let parts = DnodeParts::of(&core(2, DnodeFlags::SPILL.bits()), 1024).unwrap();
     assert_eq!((parts.pointers, parts.spill), (64..320, Some(896..1024)));
     assert_eq!(parts.bonus, 320..896);
 }
@@ -44,8 +44,11 @@ fn a_bonus_is_encrypted_by_its_type() {
 #[test]
 fn pointers_without_room_are_told() {
     assert_eq!(DnodeParts::of(&core(4, 0), 512), None);
-    assert_eq!(DnodeParts::of(&core(3, DnodeFlags::SPILL), 512), None);
-    assert_eq!(DnodeParts::of(&core(0, DnodeFlags::SPILL), 64), None);
+    assert_eq!(
+        DnodeParts::of(&core(3, DnodeFlags::SPILL.bits()), 512),
+        None
+    );
+    assert_eq!(DnodeParts::of(&core(0, DnodeFlags::SPILL.bits()), 64), None);
     assert!(DnodeParts::of(&core(3, 0), 512).is_some());
 }
 
@@ -55,7 +58,7 @@ fn flags_and_used_space_are_not_authenticated() {
     authenticated_core(&mut bytes);
     let at = DnodeCore::AT;
     let mut expected = [0xFF; CORE_SIZE];
-    expected[at.flags.offset] = DnodeFlags::SPILL;
+    expected[at.flags.offset] = DnodeFlags::SPILL.bits();
     expected[at.used.offset..at.used.end()].fill(0);
     assert_eq!(bytes, expected);
 }

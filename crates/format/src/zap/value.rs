@@ -36,6 +36,16 @@ impl Value {
         Self::words(&[value])
     }
 
+    /// An array of u64 that are big-endian bytes already; bytes that are no whole word are left out.
+    #[must_use]
+    pub fn of_words(bytes: &[u8]) -> Self {
+        let whole = bytes.len() / 8 * 8;
+        Self {
+            integer_size: 8,
+            bytes: bytes.get(..whole).unwrap_or_default().to_vec(),
+        }
+    }
+
     /// An array of u64.
     #[must_use]
     pub fn words(values: &[u64]) -> Self {

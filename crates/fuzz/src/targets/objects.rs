@@ -48,8 +48,12 @@ pub(super) const TARGETS: &[Target] = targets! {
     bookmark: |bytes| {
         let words: Vec<u64> = words(bytes).collect();
         let _ = BookmarkPhys::from_words(&words);
-        if let Ok(rebuild) = format::rebuild::Rebuild::from_words(&words) {
-            assert_eq!(rebuild.to_words(), words[..]);
+        let value = format::zap::Value::words(&words);
+        if let Ok(rebuild) = format::rebuild::Rebuild::from_value(&value) {
+            assert_eq!(rebuild.to_value(), value);
+        }
+        if let Some(scan) = format::scan::ScanPhys::from_value(&value) {
+            assert_eq!(scan.to_value(), value);
         }
         let _ = deadlist::parse_integer_key(bytes);
     };

@@ -249,7 +249,7 @@ impl Printer<'_> {
             (DnodeFlags::SPILL, "SPILL_BLKPTR"),
         ]
         .iter()
-        .filter(|(mask, _)| dnode.flags.has(*mask))
+        .filter(|(mask, _)| dnode.flags.contains(*mask))
         .map(|(_, name)| *name)
         .collect();
         writeln!(self.out, "\tdnode flags: {flags}")?;

@@ -125,7 +125,7 @@ impl RawFileSystem {
         }
         self.block(object, bonus, &mut attributes)?;
         if let Some(spill) = object.dnode.spill
-            && object.dnode.flags.has(DnodeFlags::SPILL)
+            && object.dnode.flags.contains(DnodeFlags::SPILL)
         {
             let place = object.place(0, u64::MAX - 1);
             let bytes = self.set.pipeline.read(&spill, &ReadRequest::new(place))?;

@@ -77,7 +77,7 @@ fn implied(connection: &mut Connection, types: Types) -> Types {
             .is_some_and(|set| set.value == Value::Number(1))
     });
     if lists {
-        types.with(Types::SNAPSHOT)
+        types.union(Types::SNAPSHOT)
     } else {
         types
     }
@@ -98,7 +98,9 @@ fn named(operand: &str, wanted: &Wanted) -> Result<(Vec<DatasetRow>, bool), Fail
         ));
     }
     let mut connection = pool_of(&name)?;
-    let below_only = wanted.types.is_some_and(|types| !types.meets(Types::HEADS));
+    let below_only = wanted
+        .types
+        .is_some_and(|types| !types.intersects(Types::HEADS));
     let head = admin::kind_of(&name) == admin::NameKind::Dataset;
     let depth = match wanted.depth {
         Some(depth) => depth,

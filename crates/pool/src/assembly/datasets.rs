@@ -13,6 +13,7 @@ use format::config::directory;
 use pipeline::Pipeline;
 use vdev::{TxgRanges, VdevTree};
 
+use super::foundation::Allocating;
 use super::services::{WithServices, Writing};
 use crate::allocation::opening::OpenedSpace;
 use crate::blocks::Sharing;
@@ -115,6 +116,30 @@ impl WithServices {
     }
 }
 
+/// What changes vdevs.
+struct VdevWork {
+    changes: Arc<VdevChanges>,
+    diagnosis: Arc<Diagnosis>,
+    rebuilds: Arc<Rebuilds>,
+    expander: Arc<Expander>,
+    checkpoint: Arc<CheckpointKeeper>,
+    removal: Arc<Evacuation>,
+}
+
+impl VdevWork {
+    /// In the order in which they have their part in a txg.
+    fn in_order(&self) -> [Arc<dyn SyncTask>; 6] {
+        [
+            self.checkpoint.clone(),
+            self.diagnosis.clone(),
+            self.changes.clone(),
+            self.rebuilds.clone(),
+            self.expander.clone(),
+            self.removal.clone(),
+        ]
+    }
+}
+
 impl WithDatasets {
     /// With what writes txgs, if the pool is written.
     ///
@@ -156,34 +181,48 @@ impl WithDatasets {
         MissedTxgs::new(Arc::clone(&self.vdevs), maps, config, stored)
     }
 
+    /// Who tells other hosts that the pool is in use, and sees whether one of them has it.
     fn multihost(&self, last: &Arc<LastSynced>) -> Arc<Multihost> {
         let chance = (&self.services.clock, &self.services.rng);
         Multihost::new(&self.vdevs, last, &self.services.config, chance)
+    }
+
+    /// What changes vdevs, and what goes on with such changes over many txgs.
+    fn vdev_work(
+        &self,
+        beginning: &Beginning,
+        (allocating, last): (&Allocating, &Arc<LastSynced>),
+    ) -> Result<VdevWork> {
+        let (services, allocator) = (&self.services, &allocating.allocator);
+        let engine = &allocating.engine;
+        let changes = VdevChanges::new();
+        Ok(VdevWork {
+            diagnosis: Diagnosis::new(),
+            rebuilds: Rebuilds::new(),
+            expander: Expander::open(services, &beginning.uberblock, last)?,
+            checkpoint: CheckpointKeeper::open(services, allocator, last, engine)?,
+            removal: Evacuation::open(services, allocator, &changes, engine)?,
+            changes,
+        })
     }
 
     fn writer(&self, writing: Writing, beginning: Beginning) -> Result<Writer> {
         let services = &self.services;
         let gate = ReuseGate::new(beginning.uberblock.txg);
         let sharing = self.sharing(&writing);
-        let (engine, space, allocator) = writing.allocating.parts();
+        let last = Arc::new(LastSynced::new(beginning.uberblock));
+        let vdev_work = self.vdev_work(&beginning, (&writing.allocating, &last))?;
+        let Allocating {
+            engine,
+            space,
+            allocator,
+        } = writing.allocating;
         services.store.set_written(&engine, &gate, sharing);
         let (deferred, obsolete) = lists(services)?;
-        let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
-        let (settings, diagnosis, rebuilds) = (Settings::new(), Diagnosis::new(), Rebuilds::new());
-        let last = Arc::new(LastSynced::new(beginning.uberblock));
-        let expander = Expander::open(services, &beginning.uberblock, &last)?;
-        let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
-        let removal = Evacuation::open(services, &allocator, &vdev_changes, &engine)?;
+        let (features, settings) = (FeaturesToEnable::new(), Settings::new());
         let multihost = self.multihost(&last);
-        let vdevs: [Arc<dyn SyncTask>; 6] = [
-            checkpoint.clone(),
-            diagnosis.clone(),
-            vdev_changes.clone(),
-            rebuilds.clone(),
-            expander.clone(),
-            removal.clone(),
-        ];
         let (scrub, trims) = (&writing.scrub, [&writing.trim, &writing.initialize]);
+        let vdevs = vdev_work.in_order();
         let tasks = in_order(vdevs, &features, (scrub, trims), &settings, services);
         let syncer = Syncer {
             objects: Arc::clone(&services.mos),
@@ -209,7 +248,7 @@ impl WithDatasets {
             last,
             flush_all: AtomicBool::new(false),
             log_devices: writing.log_devices,
-            expander: Arc::clone(&expander),
+            expander: Arc::clone(&vdev_work.expander),
             multihost: Arc::clone(&multihost),
             gate,
             under_way: UnderWay::default(),
@@ -220,17 +259,17 @@ impl WithDatasets {
             engine,
             syncer: Arc::new(syncer),
             scrub: writing.scrub,
-            rebuilds,
+            rebuilds: vdev_work.rebuilds,
             trim: writing.trim,
             initialize: writing.initialize,
-            checkpoint,
-            vdev_changes,
-            removal,
+            checkpoint: vdev_work.checkpoint,
+            vdev_changes: vdev_work.changes,
+            removal: vdev_work.removal,
             features,
             settings,
-            expander,
+            expander: vdev_work.expander,
             multihost,
-            diagnosis,
+            diagnosis: vdev_work.diagnosis,
         })
     }
 }

@@ -63,12 +63,6 @@ pub(super) struct Allocating {
     pub(super) allocator: Arc<PoolAllocator>,
 }
 
-impl Allocating {
-    pub(super) fn parts(self) -> (Arc<Engine>, OpenedSpace, Arc<PoolAllocator>) {
-        (self.engine, self.space, self.allocator)
-    }
-}
-
 impl Foundation {
     /// The pipeline over a tree of vdevs.
     pub(crate) fn new(config: &PoolConfig, vdevs: &Arc<VdevTree>, blocks: Blocks) -> Self {

@@ -31,7 +31,7 @@ impl Facts<'_> {
         let stored = || {
             let table = self.stored.zap(top.object(keys::VDEV_ZAP_TOP)?)?;
             let value = table.lookup_value(vdev_zap::REBUILD.as_bytes()).ok()??;
-            Rebuild::from_words(&value.to_words()).ok()
+            Rebuild::from_value(&value).ok()
         };
         // What is stored is of the last txg.
         let writer = self.pool.writer.as_ref();

@@ -13,7 +13,7 @@ use crate::checkpoint;
 use crate::config::PoolConfig;
 use crate::error::{ImportBlocker, Result};
 use crate::mos::features::Features;
-use crate::scan::phys::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
+use crate::scan::phys::{self, FUNCTION_RESILVER, FUNCTION_SCRUB};
 
 /// What is looked at before a pool is opened for writing.
 pub(crate) struct Inspection<'a> {
@@ -77,7 +77,7 @@ impl Inspection<'_> {
                 return Ok(Some(ImportBlocker::Dedup));
             }
         }
-        let scan = ScanPhys::load(self.directory)?;
+        let scan = phys::load(self.directory)?;
         Ok(scan
             .filter(|scan| {
                 let known = [FUNCTION_SCRUB, FUNCTION_RESILVER].contains(&scan.function);

@@ -354,7 +354,7 @@ impl Claiming<'_> {
     }
 
     /// Counts the references of a log's clones: what they refer to is kept for the replay, whatever becomes of whom it
-    /// was cloned from. Who frees the log gives them back.
+    /// was cloned from. Who frees the log frees them.
     fn share(&self, head: &Dataset, claim: &Claim) -> Result<()> {
         if claim.shared.is_empty() {
             return Ok(());

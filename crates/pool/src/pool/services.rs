@@ -27,7 +27,7 @@ use crate::mos::error_log::ErrorLog;
 use crate::mos::features::Features;
 use crate::mos::history::History;
 use crate::scan::control::Scrub;
-use crate::scan::phys::ScanPhys;
+use crate::scan::phys::{self, ScanPhys};
 use crate::sync::ageing::Ageing;
 use crate::sync::frees::Frees;
 use crate::sync::task_effects::TaskEffects;
@@ -166,7 +166,7 @@ impl PoolServices {
             return Ok(());
         };
         // One that ended meanwhile stays so.
-        let Some(before) = ScanPhys::load(&self.directory)?.filter(ScanPhys::is_running) else {
+        let Some(before) = phys::load(&self.directory)?.filter(ScanPhys::is_running) else {
             return Ok(());
         };
         if before.queue != 0 {
@@ -183,7 +183,7 @@ impl PoolServices {
             }
         }
         let queue = before.queue;
-        ScanPhys { queue, ..scan }.store(&self.directory, tx)
+        phys::store(&ScanPhys { queue, ..scan }, &self.directory, tx)
     }
 
     /// The pool's space as of now.

@@ -5,7 +5,6 @@ use dmu::{Tx, Zap};
 use format::config::{keys, vdev_zap};
 use format::features;
 use format::rebuild::{Rebuild, RebuildState};
-use format::zap::Value;
 
 use super::control::{Change, Rebuilds};
 use crate::error::{PoolError, Result};
@@ -54,8 +53,8 @@ impl Rebuilds {
 }
 
 fn store(table: &Zap, tx: &Tx, rebuild: &Rebuild) -> Result<()> {
-    let value = Value::words(&rebuild.to_words());
-    Ok(table.update_value(tx, vdev_zap::REBUILD.as_bytes(), &value)?)
+    let key = vdev_zap::REBUILD.as_bytes();
+    Ok(table.update_value(tx, key, &rebuild.to_value())?)
 }
 
 impl PoolServices {
@@ -76,7 +75,7 @@ impl PoolServices {
             return Ok(None);
         };
         let value = table.lookup_value(vdev_zap::REBUILD.as_bytes())?;
-        let rebuild = value.map(|value| Rebuild::from_words(&value.to_words()));
+        let rebuild = value.as_ref().map(Rebuild::from_value);
         rebuild
             .transpose()
             .map_err(PoolError::corrupt("table of a vdev"))
@@ -105,7 +104,9 @@ impl PoolServices {
         let (event, text) = match rebuild.state {
             RebuildState::Active => ("start", "started"),
             RebuildState::Complete => ("finish", "complete"),
-            RebuildState::Cancelled | RebuildState::None => ("abort", "canceled"),
+            RebuildState::Cancelled | RebuildState::None | RebuildState::Other(_) => {
+                ("abort", "canceled")
+            }
         };
         if is_news {
             let top = self

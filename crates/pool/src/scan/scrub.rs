@@ -14,7 +14,7 @@ use super::work;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::scan::phys::{
-    FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
+    self, FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
 use crate::vdevs::dtl;
 
@@ -66,7 +66,7 @@ impl Pool {
 
     /// Goes on with a scrub that was running when the pool was last open.
     pub(crate) fn resume_scrub(self: &Arc<Self>) -> Result<()> {
-        let Some(mut scan) = ScanPhys::load(&self.services.directory)? else {
+        let Some(mut scan) = phys::load(&self.services.directory)? else {
             return Ok(());
         };
         if !scan.is_running() || self.writer.is_none() {
@@ -95,7 +95,7 @@ impl Pool {
     /// Goes on with a resilver that was running when the pool was last open, if its place holds for every device that
     /// is behind; whether it does.
     pub(crate) fn resume_resilver(self: &Arc<Self>) -> Result<bool> {
-        let Some(scan) = ScanPhys::load(&self.services.directory)? else {
+        let Some(scan) = phys::load(&self.services.directory)? else {
             return Ok(false);
         };
         let goes_on = scan.is_running()
@@ -370,7 +370,7 @@ impl Pool {
         }
         // The end is stored with the next txg, unless the pool is suspended.
         for _ in 0..WAITS_FOR_END_MAX {
-            let stored = ScanPhys::load(&self.services.directory)?;
+            let stored = phys::load(&self.services.directory)?;
             let is_running = stored.is_some_and(|scan| scan.is_running() && !scan.is_paused());
             if !is_running || self.suspended().is_some() {
                 break;

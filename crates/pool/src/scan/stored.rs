@@ -8,7 +8,7 @@ use format::config::directory as names;
 use super::control::{ScanChange, Scrub};
 use crate::error::Result;
 use crate::pool::services::PoolServices;
-use crate::scan::phys::{FUNCTION_SCRUB, STATE_FINISHED, ScanPhys};
+use crate::scan::phys::{self, FUNCTION_SCRUB, STATE_FINISHED, ScanPhys};
 use crate::sync::tasks::{FirstPass, SyncTask};
 
 impl SyncTask for Scrub {
@@ -31,7 +31,7 @@ impl SyncTask for Scrub {
 impl PoolServices {
     fn store_change(&self, tx: &Tx, change: ScanChange) -> Result<()> {
         let directory = &self.directory;
-        let stored = ScanPhys::load(directory)?.unwrap_or_default();
+        let stored = phys::load(directory)?.unwrap_or_default();
         let now_s = self.clock.now_s();
         match change {
             ScanChange::Start(scan) => {
@@ -42,7 +42,7 @@ impl PoolServices {
                 };
                 self.free_scan_queue(tx, &stored)?;
                 let queue = Zap::create(&self.mos, tx, &options)?.object().id().0;
-                ScanPhys { queue, ..scan }.store(directory, tx)?;
+                phys::store(&ScanPhys { queue, ..scan }, directory, tx)?;
                 self.events.scan(&scan, "start");
                 let (function, min, max) = (scan.function, scan.txg_min, scan.txg_max);
                 let text = format!("func={function} mintxg={min} maxtxg={max}");
@@ -60,7 +60,7 @@ impl PoolServices {
                     bookmark: [0; 4],
                     ..scan
                 };
-                ended.store(directory, tx)?;
+                phys::store(&ended, directory, tx)?;
                 let finished = scan.state == STATE_FINISHED;
                 let (name, text) = if finished {
                     ("scan done", format!("errors={}", scan.errors))

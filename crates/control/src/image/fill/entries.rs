@@ -5,7 +5,7 @@ use std::path::Path;
 use base::ObjectId;
 use posix::{Credentials, FileType, NewNode, OpenFile, OpenOptions};
 
-use super::room::Room;
+use super::room::{Made, Room};
 use super::{Contents, Existing, Filler, Found, Trouble, owner, unread};
 
 impl Filler<'_> {
@@ -58,7 +58,7 @@ impl Filler<'_> {
         let room = self.room(parent, name)?;
         let linked = self.files.link(who, first, parent, room.name());
         linked.map_err(|error| self.failed(&error))?;
-        self.finish(&room, false, Ok(()))
+        self.finish(&room, Made::Other, Ok(()))
     }
 
     /// A directory, or the one that is there.
@@ -76,7 +76,7 @@ impl Filler<'_> {
         let room = self.room(parent, name)?;
         let made = self.files.mkdir(who, parent, room.name(), node);
         let made = made.map_err(|error| self.failed(&error))?;
-        self.finish(&room, true, Ok(()))?;
+        self.finish(&room, Made::Directory, Ok(()))?;
         Ok(made.object)
     }
 
@@ -122,7 +122,7 @@ impl Filler<'_> {
         found: &Found,
         made: Result<(), Trouble>,
     ) -> Result<(), Trouble> {
-        let finished = self.finish(room, false, made);
+        let finished = self.finish(room, Made::Other, made);
         if let (Err(_), Some(identity)) = (&finished, found.identity)
             && self.target.existing != Existing::Nothing
         {

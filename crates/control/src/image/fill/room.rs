@@ -20,6 +20,14 @@ pub(super) struct Room<'n> {
     made: Cow<'n, [u8]>,
 }
 
+/// What is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    Directory,
+    /// Everything else.
+    Other,
+}
+
 impl Room<'_> {
     /// The name to make it under.
     pub(super) fn name(&self) -> &[u8] {
@@ -77,33 +85,33 @@ impl Filler<'_> {
     pub(super) fn finish(
         &self,
         room: &Room<'_>,
-        is_directory: bool,
+        what: Made,
         made: Result<(), Trouble>,
     ) -> Result<(), Trouble> {
         if self.target.existing == Existing::Nothing {
             return made;
         }
         let finished = made.and_then(|()| {
-            let named = self.give_name(room, is_directory);
+            let named = self.give_name(room, what);
             named.map_err(|error| self.failed(&error))
         });
         if finished.is_err() {
             // Why it could not be made is told already.
             let root = Credentials::root();
-            let _gone = match is_directory {
-                true => self.files.rmdir(&root, room.parent, room.name()),
-                false => self.files.unlink(&root, room.parent, room.name()),
+            let _gone = match what {
+                Made::Directory => self.files.rmdir(&root, room.parent, room.name()),
+                Made::Other => self.files.unlink(&root, room.parent, room.name()),
             };
         }
         finished
     }
 
-    fn give_name(&self, room: &Room<'_>, is_directory: bool) -> posix::Result<()> {
+    fn give_name(&self, room: &Room<'_>, what: Made) -> posix::Result<()> {
         if !room.replaces() {
             return Ok(());
         }
         let root = Credentials::root();
-        if is_directory {
+        if what == Made::Directory {
             // A directory takes the place of nothing else.
             drop(self.files.unlink(&root, room.parent, room.name)?);
         }

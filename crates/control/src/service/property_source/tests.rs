@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Fake {
     name: String,
-    kind: u8,
-    head: u8,
+    kind: Types,
+    head: Types,
     measured: BTreeMap<&'static str, Value>,
     stored: BTreeMap<&'static str, Setting>,
 }
@@ -16,10 +16,10 @@ impl PropertySource for Fake {
         &self.name
     }
     fn kind(&self) -> Types {
-        Types(self.kind)
+        self.kind
     }
     fn head_kind(&self) -> Types {
-        Types(self.head)
+        self.head
     }
     fn created_txg(&self) -> u64 {
         1
@@ -58,8 +58,8 @@ fn shown(value: &str, source: &str) -> Option<(String, String)> {
 fn defaults_and_sources() {
     let mut fake = Fake {
         name: "p/a".into(),
-        kind: 1,
-        head: 1,
+        kind: Types::FILESYSTEM,
+        head: Types::FILESYSTEM,
         ..Fake::default()
     };
     assert_eq!(one(&fake, "recordsize"), shown("131072", "default"));
@@ -84,8 +84,8 @@ fn defaults_and_sources() {
 fn snapshots_have_what_their_heads_have() {
     let mut fake = Fake {
         name: "p/v@s".into(),
-        kind: 4,
-        head: 2,
+        kind: Types::SNAPSHOT,
+        head: Types::VOLUME,
         ..Fake::default()
     };
     fake.measured.insert("volsize", Value::Number(1 << 20));
@@ -95,8 +95,8 @@ fn snapshots_have_what_their_heads_have() {
     assert_eq!(one(&fake, "atime"), None);
     let file_system = Fake {
         name: "p/a@s".into(),
-        kind: 4,
-        head: 1,
+        kind: Types::SNAPSHOT,
+        head: Types::FILESYSTEM,
         ..Fake::default()
     };
     assert_eq!(one(&file_system, "volsize"), None);
@@ -107,8 +107,8 @@ fn snapshots_have_what_their_heads_have() {
 fn encryption_keys() {
     let mut child = Fake {
         name: "p/a/b".into(),
-        kind: 1,
-        head: 1,
+        kind: Types::FILESYSTEM,
+        head: Types::FILESYSTEM,
         ..Fake::default()
     };
     child.measured.insert("encryption", Value::Number(8));

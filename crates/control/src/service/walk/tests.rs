@@ -96,7 +96,7 @@ impl DatasetIndex for Listed {
     }
     fn children(&self, dataset: &str) -> Result<Vec<String>, Failure> {
         let below = |row: &&Row| {
-            row.kind.meets(Types::HEADS) && name::parent_of(&row.name) == Some(dataset)
+            row.kind.intersects(Types::HEADS) && name::parent_of(&row.name) == Some(dataset)
         };
         Ok(self
             .rows

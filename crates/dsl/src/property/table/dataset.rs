@@ -18,8 +18,8 @@ const F: Types = Types::FILESYSTEM;
 const V: Types = Types::VOLUME;
 const S: Types = Types::SNAPSHOT;
 const FV: Types = Types::HEADS;
-const FS: Types = F.with(S);
-const FVS: Types = FV.with(S);
+const FS: Types = F.union(S);
+const FVS: Types = FV.union(S);
 
 const ZERO: Default = Default::Number(0);
 const NO_LIMIT: Default = Default::Number(u64::MAX);
@@ -92,7 +92,7 @@ table! {
         .settable(ZERO)
         .effects(&[Effect::Reservation, Effect::MayFreeSpace]) => Reservation;
     VOLSIZE: u64 = number("volsize", "VOLSIZE", Number::Bytes, "<size>")
-        .types(V.with(S))
+        .types(V.union(S))
         .settable(ZERO)
         .inside(Home::Volume) => VolumeSize;
     VOLBLOCKSIZE: u64 = within(
@@ -381,7 +381,7 @@ table! {
         .settable(ZERO)
         .inherited();
     REDACT_SNAPS: String = text("redact_snaps", "RSNAPS", "<snapshot>[,...]")
-        .types(FVS.with(Types::BOOKMARK)) => RedactSnapshots;
+        .types(FVS.union(Types::BOOKMARK)) => RedactSnapshots;
     SNAPSHOTS_CHANGED: u64 = number(
         "snapshots_changed",
         "SNAPSHOTS_CHANGED",

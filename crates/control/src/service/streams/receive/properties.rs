@@ -325,7 +325,7 @@ fn acceptable(
         return Ok(None);
     };
     // What is inside of a file system or volume comes with its data.
-    if row.home != Home::Table || row.access != Access::Settable || !row.types.meets(kind) {
+    if row.home != Home::Table || row.access != Access::Settable || !row.types.intersects(kind) {
         return Ok(None);
     }
     if !row.accepts(&travels) {
