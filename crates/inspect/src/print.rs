@@ -1,5 +1,8 @@
 //! What is found, as text: close to what OpenZFS's zdb prints, since people and scripts know it.
 
+// What is printed of a damaged pool is any number at all.
+#![warn(clippy::arithmetic_side_effects)]
+
 mod contents;
 mod damage;
 mod features;
@@ -11,6 +14,10 @@ mod log;
 mod numbers;
 mod objects;
 mod space;
+#[allow(
+    clippy::arithmetic_side_effects,
+    reason = "parts of a number of seconds, divided first"
+)]
 mod time;
 mod verify;
 

@@ -94,7 +94,7 @@ fn dataset(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
     let mut values = phys.values();
     // As zdb orders them: two are not where they lie.
     values.sort_by_key(|(field, _)| match field.offset {
-        offset if offset == at.user_references.offset => at.child_count.offset + 1,
+        offset if offset == at.user_references.offset => at.child_count.offset.saturating_add(1),
         offset if offset == at.block_pointer.offset => DatasetPhys::SIZE,
         offset => offset,
     });
@@ -207,7 +207,7 @@ fn zap(out: &mut dyn Write, object: &RawObject) -> Result<()> {
         writeln!(
             out,
             "\tFat ZAP: {} blocks, {} entries\n",
-            object.dnode.max_block_id + 1,
+            object.dnode.max_block_id.saturating_add(1),
             entries.len()
         )?;
     }

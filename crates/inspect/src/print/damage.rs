@@ -27,7 +27,7 @@ impl Count {
         } else {
             &mut self.repairable
         };
-        *count += 1;
+        *count = count.saturating_add(1);
     }
 }
 

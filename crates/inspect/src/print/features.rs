@@ -29,7 +29,8 @@ pub(crate) fn print_features(out: &mut dyn Write, pool: &RawPool) -> Result<bool
             if dataset_phys(&object).is_some() && object.dnode.object_type.is_zap() {
                 object.zap_entries_past(&mut |_| {}, &mut |entry| {
                     if let ZapKey::Name(guid) = entry.key {
-                        *counted.entry(guid).or_default() += 1;
+                        let count = counted.entry(guid).or_default();
+                        *count = count.saturating_add(1);
                     }
                 });
             }

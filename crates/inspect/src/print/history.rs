@@ -29,18 +29,23 @@ pub(crate) fn print_history(out: &mut dyn Write, pool: &RawPool) -> Result<()> {
         parts = vec![(0, phys.end)];
     }
     for (mut at, end) in parts {
-        while at + LENGTH_SIZE <= end {
-            let prefix = read_ring(&object, &phys, at, LENGTH_SIZE)?;
-            let length = record_length(&prefix);
-            if length == 0 || length > RECORD_BYTES_MAX || at + LENGTH_SIZE + length > end {
+        loop {
+            let start = at.saturating_add(LENGTH_SIZE);
+            if start > end {
                 break;
             }
-            let bytes = read_ring(&object, &phys, at + LENGTH_SIZE, length)?;
+            let prefix = read_ring(&object, &phys, at, LENGTH_SIZE)?;
+            let length = record_length(&prefix);
+            let next = start.saturating_add(length);
+            if length == 0 || length > RECORD_BYTES_MAX || next > end {
+                break;
+            }
+            let bytes = read_ring(&object, &phys, start, length)?;
             match decode_record(&bytes) {
                 Ok(record) => print_record(out, &record)?,
                 Err(error) => writeln!(out, "unreadable record at {at}: {error}")?,
             }
-            at += LENGTH_SIZE + length;
+            at = next;
         }
     }
     Ok(())
@@ -49,10 +54,15 @@ pub(crate) fn print_history(out: &mut dyn Write, pool: &RawPool) -> Result<()> {
 /// Bytes by logical offset, which may wrap around the end of the ring.
 fn read_ring(object: &RawObject, phys: &HistoryPhys, at: u64, length: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    while (bytes.len() as u64) < length {
-        let from = phys.physical(at + bytes.len() as u64);
+    loop {
+        let read = bytes.len() as u64;
+        let left = length.saturating_sub(read);
+        if left == 0 {
+            break;
+        }
+        let from = phys.physical(at.saturating_add(read));
         let room = phys.ring_size.saturating_sub(from).max(1);
-        let take = (length - bytes.len() as u64).min(room);
+        let take = left.min(room);
         bytes.extend(object.read_at(from, take as usize)?);
     }
     Ok(bytes)

@@ -29,12 +29,12 @@ fn print_value(out: &mut dyn Write, name: &str, value: &Value, indent: usize) ->
         Value::String(text) => one(out, format!("'{}'", String::from_utf8_lossy(text))),
         Value::List(list) => {
             writeln!(out, "{:indent$}{name}:", "")?;
-            print_list(out, list, indent + 4)
+            print_list(out, list, indent.saturating_add(4))
         }
         Value::ListArray(lists) => {
             for (index, list) in lists.iter().enumerate() {
                 writeln!(out, "{:indent$}{name}[{index}]:", "")?;
-                print_list(out, list, indent + 4)?;
+                print_list(out, list, indent.saturating_add(4))?;
             }
             Ok(())
         }

@@ -203,7 +203,7 @@ fn print_create(out: &mut dyn Write, record: &Record<'_>, fields: &CreateFields)
     writeln!(out, "\t\t\t{}", calendar(fields.creation_time[0]))?;
     let at = ObjectAndSlots::AT;
     let object = at.object.get(fields.object_and_slots);
-    let slots = at.slots.get(fields.object_and_slots) + 1;
+    let slots = at.slots.get(fields.object_and_slots).saturating_add(1);
     let (directory, mode) = (fields.directory, fields.mode);
     writeln!(
         out,

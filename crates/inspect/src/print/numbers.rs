@@ -1,6 +1,15 @@
 //! Numbers for people: at most five characters and a unit.
 
-const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
+/// Powers of two, and their units.
+const UNITS: [(u32, &str); 7] = [
+    (60, "E"),
+    (50, "P"),
+    (40, "T"),
+    (30, "G"),
+    (20, "M"),
+    (10, "K"),
+    (0, ""),
+];
 
 /// How numbers are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,11 +32,8 @@ impl Numbers {
 /// A number in the largest unit that leaves it above 1, with as many decimals as five characters
 /// have room for; whole multiples have none.
 pub(crate) fn nice(value: u64) -> String {
-    let mut index = 0;
-    while index + 1 < UNITS.len() && value >> (10 * (index + 1)) != 0 {
-        index += 1;
-    }
-    let (shift, unit) = (10 * index, UNITS[index]);
+    let fits = |(shift, _): &(u32, &str)| value >> shift != 0;
+    let (shift, unit) = UNITS.into_iter().find(fits).unwrap_or((0, ""));
     let whole = value >> shift;
     if value == whole << shift {
         return format!("{whole}{unit}");

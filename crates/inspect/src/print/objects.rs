@@ -181,8 +181,9 @@ struct Slots {
 
 impl Slots {
     fn note(&mut self, object: &RawObject) {
-        self.used += object.dnode.slot_count() as u64;
-        self.last = object.id.0 + object.dnode.slot_count() as u64 - 1;
+        let slots = object.dnode.slot_count() as u64;
+        self.used = self.used.saturating_add(slots);
+        self.last = object.id.0.saturating_add(slots.saturating_sub(1));
     }
 
     fn print(&self, out: &mut dyn Write) -> Result<()> {
@@ -220,7 +221,7 @@ impl Printer<'_> {
         ];
         for (index, dnode) in specials.into_iter().enumerate() {
             if let Some(dnode) = dnode {
-                let id = ObjectId(u64::MAX - index as u64);
+                let id = ObjectId(u64::MAX.saturating_sub(index as u64));
                 self.print(&set.with_dnode(id, dnode.clone()))?;
             }
         }
@@ -286,7 +287,7 @@ impl Printer<'_> {
         let full = if length == 0 {
             0.0
         } else {
-            100.0 * (fill * unit) as f64 / length as f64
+            100.0 * fill as f64 * unit as f64 / length as f64
         };
         let mut name = type_name(dnode.object_type).to_owned();
         if let Ok(kind) = Checksum::from_id(dnode.checksum) {
@@ -322,7 +323,7 @@ impl Printer<'_> {
             self.block(
                 object,
                 &pointer,
-                dnode.levels - 1,
+                dnode.levels.saturating_sub(1),
                 index.into(),
                 &mut segments,
             )?;
@@ -332,7 +333,7 @@ impl Printer<'_> {
             segments.clear();
         }
         for (start, end) in segments {
-            let size = nice(end - start);
+            let size = nice(end.saturating_sub(start));
             writeln!(
                 self.out,
                 "\t\tsegment [{start:016x}, {end:016x}) size {size:>5}"
@@ -353,7 +354,8 @@ impl Printer<'_> {
             return Ok(());
         }
         let shift = object.dnode.entries_shift();
-        let span = object.block_size() << (shift * u32::from(level)).min(63);
+        let below = shift.saturating_mul(u32::from(level)).min(63);
+        let span = object.block_size() << below;
         let start = number.wrapping_mul(span);
         let mut tree = String::new();
         for at in (0..object.dnode.levels).rev() {
@@ -374,8 +376,8 @@ impl Printer<'_> {
         }
         if level == 0 {
             match segments.last_mut() {
-                Some((_, end)) if *end == start => *end = start + span,
-                _ => segments.push((start, start + span)),
+                Some((_, end)) if *end == start => *end = start.saturating_add(span),
+                _ => segments.push((start, start.saturating_add(span))),
             }
             return Ok(());
         }
@@ -389,7 +391,8 @@ impl Printer<'_> {
             let Some(first) = number.checked_shl(shift) else {
                 break;
             };
-            self.block(object, &child, level - 1, first | index as u64, segments)?;
+            let (level, number) = (level.saturating_sub(1), first | index as u64);
+            self.block(object, &child, level, number, segments)?;
         }
         Ok(())
     }

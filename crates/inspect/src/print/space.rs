@@ -71,10 +71,10 @@ fn print_top(
     )?;
     for (index, id) in maps.into_iter().enumerate() {
         let place = top.metaslab(index);
-        let (start, size) = (place.start, place.end - place.start);
+        let (start, size) = (place.start, place.end.saturating_sub(place.start));
         let map = id.map(|id| pool.mos.object(id)).transpose()?;
         let allocated = map.as_ref().map_or(0, |map| phys(map).allocated);
-        let free = size.saturating_add_signed(-allocated);
+        let free = size.saturating_add_signed(allocated.saturating_neg());
         writeln!(
             out,
             "\tmetaslab {index:>6}   offset {start:>12x}   spacemap {:>6}   free    {:>5}",
@@ -108,7 +108,7 @@ fn print_map(out: &mut dyn Write, map: &RawObject, shift: u32, level: u32) -> Re
         return Ok(());
     }
     let mut result = Ok(());
-    let mut number = 0;
+    let mut number = 0_u64;
     for_each_entry(map, shift, &mut |entry| {
         let action = match entry.action {
             Action::Allocate => 'A',
@@ -123,7 +123,7 @@ fn print_map(out: &mut dyn Write, map: &RawObject, shift: u32, level: u32) -> Re
                  size: {length:06x} vdev: {vdev:06}"
             );
         }
-        number += 1;
+        number = number.saturating_add(1);
     })?;
     Ok(result?)
 }
@@ -138,9 +138,17 @@ fn print_histogram(out: &mut dyn Write, buckets: &[u64], shift: u32) -> Result<(
     ) else {
         return Ok(());
     };
-    for (index, &count) in buckets.iter().enumerate().take(last + 1).skip(first) {
-        let stars = "*".repeat((count * WIDTH).div_ceil(max) as usize);
-        writeln!(out, "\t\t\t{:>3}: {count:>6} {stars}", index as u32 + shift)?;
+    let shown = buckets.get(first..=last).unwrap_or_default();
+    for (index, &count) in (first..).zip(shown) {
+        let power = shift.saturating_add(index as u32);
+        let stars = u128::from(count)
+            .saturating_mul(WIDTH.into())
+            .div_ceil(max.into());
+        let stars = "*".repeat(stars as usize);
+        writeln!(out, "\t\t\t{power:>3}: {count:>6} {stars}")?;
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

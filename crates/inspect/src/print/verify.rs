@@ -38,9 +38,9 @@ pub(crate) fn print_report(out: &mut dyn Write, pool: &RawPool, report: &Report)
         } else {
             let (found, allocated) = (report.referenced, report.allocated);
             let (sign, difference) = if allocated >= found {
-                ("leaked", allocated - found)
+                ("leaked", allocated.saturating_sub(found))
             } else {
-                ("unreachable", found - allocated)
+                ("unreachable", found.saturating_sub(allocated))
             };
             writeln!(
                 out,
@@ -203,7 +203,7 @@ fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         for line in &kind.listed {
             writeln!(out, "{line}")?;
         }
-        let more = kind.count - kind.listed.len();
+        let more = kind.count.saturating_sub(kind.listed.len());
         if more > 0 {
             writeln!(out, "... and {more} more {}", kind.what)?;
         }
