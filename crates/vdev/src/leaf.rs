@@ -283,10 +283,11 @@ impl Leaf {
         self.handle.lost_copies()
     }
 
-    /// Whether the leaf lost some of that since this was last asked.
+    /// Whether the leaf lost something that it was given since this was last asked: it was not flushed when the leaf
+    /// went out of use, and it may be back since.
     #[must_use]
-    pub fn take_lost_copies(&self) -> bool {
-        self.handle.take_lost_copies()
+    pub fn take_lost(&self) -> bool {
+        self.handle.take_lost()
     }
 
     /// A resilver could not give the leaf a block of `birth`.

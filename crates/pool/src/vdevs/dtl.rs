@@ -151,11 +151,11 @@ impl MissedTxgs {
     /// While a resilver runs a leaf that is not there misses every txg that is written, also one without a block for
     /// it: so an import knows for which leaves the stored place of the resilver holds. After the flush, for one that
     /// fails it is not there any more, and may have lost what it was given before that place. So may one that was away
-    /// and is back: what a rebuild had copied to it belongs to no txg that it could lack.
+    /// and is back: what it lost is of txgs that it lacked in any case, or a rebuild had copied it, which is of none.
     pub(crate) fn note_away(&self, txg: Txg) {
         let leaves = leaves(&self.vdevs);
         if leaves.iter().any(|leaf| leaf.is_resilvering()) {
-            let lacks = |leaf: &&Arc<Leaf>| leaf.take_lost_copies() || !leaf.is_writable();
+            let lacks = |leaf: &&Arc<Leaf>| leaf.take_lost() || !leaf.is_writable();
             let lacking = leaves.iter().filter(lacks);
             lacking.for_each(|leaf| leaf.note_missing(txg));
         }

@@ -58,8 +58,8 @@ pub(crate) struct DeviceHandle {
     pub(super) unflushed: Mutex<UnflushedWrites>,
     /// How often it lost what had been copied to it.
     lost_copies: AtomicU64,
-    /// Some were lost since it was last asked.
-    has_lost_copies: AtomicBool,
+    /// Something that it was given was lost since it was last asked.
+    has_lost: AtomicBool,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
@@ -89,7 +89,7 @@ impl DeviceHandle {
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
             lost_copies: AtomicU64::new(0),
-            has_lost_copies: AtomicBool::new(false),
+            has_lost: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
             read_time: Typical::default(),
@@ -184,12 +184,12 @@ impl DeviceHandle {
 
     pub(crate) fn note_lost_copy(&self) {
         self.lost_copies.fetch_add(1, Ordering::AcqRel);
-        self.has_lost_copies.store(true, Ordering::Release);
+        self.has_lost.store(true, Ordering::Release);
     }
 
-    /// Whether copies were lost since this was last asked.
-    pub(crate) fn take_lost_copies(&self) -> bool {
-        self.has_lost_copies.swap(false, Ordering::AcqRel)
+    /// Whether something that it was given was lost since this was last asked.
+    pub(crate) fn take_lost(&self) -> bool {
+        self.has_lost.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn note_missing(&self, txg: Txg) {
@@ -459,6 +459,7 @@ impl DeviceHandle {
         let mut unflushed = self.unflushed.lock();
         for write in unflushed.lose() {
             self.note_missing(write.txg);
+            self.has_lost.store(true, Ordering::Release);
         }
     }
 

@@ -201,3 +201,29 @@ fn a_device_that_is_away_while_a_resilver_runs_misses_every_txg() {
     assert!(lacks());
     pool.export().unwrap();
 }
+
+/// One that was away and is back within the txg that stores the place may have lost what it was given before that.
+#[test]
+fn a_resilver_begins_anew_for_a_device_that_lost_blocks_and_is_back() {
+    let _turn = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
+    SCAN_MEMORY_BYTES.set(16 << 10);
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, churn, paths) = behind(folder.path(), 25);
+    let max = pool.scan().unwrap().unwrap().txg_max;
+    assert!(steps(&pool, 1));
+    let side = leaf(&pool, "b.img");
+    side.reopen(side.device());
+    assert!(side.is_writable());
+    drop(side);
+    pool.store_scan(ScanChange::Update).unwrap();
+    pool.abandon();
+    drop(pool);
+    SCAN_MEMORY_BYTES.reset();
+    let pool = Pool::import(&forced(folder.path())).unwrap();
+    pool.wait_scrub().unwrap();
+    pool.sync().unwrap();
+    let scan = pool.scan().unwrap().unwrap();
+    assert_eq!((scan.state, scan.errors), (STATE_FINISHED, 0));
+    assert!(scan.txg_max > max);
+    assert_alone(pool, &churn, folder.path(), &paths);
+}
