@@ -57,7 +57,8 @@ pub(super) struct Control {
 pub(crate) struct Rebuilds {
     pub(super) control: Mutex<Control>,
     changed: Condvar,
-    threads: Mutex<BTreeMap<VdevId, JoinHandle<()>>>,
+    /// By vdev and number; those of rebuilds that are over may be finishing.
+    threads: Mutex<BTreeMap<(VdevId, u64), JoinHandle<()>>>,
 }
 
 /// While it lives, nobody else starts rebuilds.
@@ -87,6 +88,21 @@ impl Rebuilds {
         }
         control.is_starting = true;
         Starting(self)
+    }
+
+    /// The same for the thread of a rebuild, which ends it: none if it is not to go on. Who starts others may wait for
+    /// the end of that very thread ([`Rebuilds::leave`]).
+    pub(super) fn starting_of(&self, vdev: VdevId, number: u64) -> Option<Starting<'_>> {
+        let mut control = self.control.lock();
+        loop {
+            let running = control.running.get(&vdev);
+            running.filter(|running| running.number == number)?;
+            if !control.is_starting {
+                control.is_starting = true;
+                return Some(Starting(self));
+            }
+            self.changed.wait(&mut control);
+        }
     }
 
     /// Whether one is under way.
@@ -133,8 +149,13 @@ impl Rebuilds {
         Some(number)
     }
 
-    pub(super) fn set_thread(&self, vdev: VdevId, thread: JoinHandle<()>) {
-        self.threads.lock().insert(vdev, thread);
+    pub(super) fn set_thread(&self, vdev: VdevId, number: u64, thread: JoinHandle<()>) {
+        self.threads.lock().insert((vdev, number), thread);
+    }
+
+    /// A thread is at its end: nobody needs to wait for it.
+    pub(super) fn forget_thread(&self, vdev: VdevId, number: u64) {
+        drop(self.threads.lock().remove(&(vdev, number)));
     }
 
     /// Stores the end of one that is not under way here.
@@ -143,13 +164,17 @@ impl Rebuilds {
         control.changes.push((vdev, Change::End(rebuild)));
     }
 
-    /// Ends the thread of a vdev's rebuild, which begins anew then, or stays as it is stored.
+    /// Ends the thread of a vdev's rebuild, which begins anew then, or stays as it is stored. The thread of one that is
+    /// over is not waited for: it looks what else is to be started, for which it waits for whoever calls this.
     pub(super) fn leave(&self, vdev: VdevId) {
-        if let Some(running) = self.control.lock().running.get_mut(&vdev) {
-            running.number = LEFT;
-        }
+        let number = {
+            let mut control = self.control.lock();
+            let running = control.running.get_mut(&vdev);
+            running.map(|running| std::mem::replace(&mut running.number, LEFT))
+        };
         self.changed.notify_all();
-        let thread = self.threads.lock().remove(&vdev);
+        let Some(number) = number else { return };
+        let thread = self.threads.lock().remove(&(vdev, number));
         join(thread);
     }
 

@@ -192,10 +192,13 @@ impl Pool {
         }
         let (pool, own) = (Arc::downgrade(self), Arc::clone(&rebuilds));
         let thread = thread::named("pool-rebuild", sys::thread::BACKGROUND);
-        let thread = thread.spawn(move || work::run(&pool, &own, (vdev, number), rebuild.offset));
+        let thread = thread.spawn(move || {
+            work::run(&pool, &own, (vdev, number), rebuild.offset);
+            own.forget_thread(vdev, number);
+        });
         match thread {
             Ok(thread) => {
-                rebuilds.set_thread(vdev, thread);
+                rebuilds.set_thread(vdev, number, thread);
                 Ok(true)
             }
             Err(_) => {

@@ -345,6 +345,38 @@ fn a_rebuild_begins_anew_for_a_device_that_lost_copies_and_is_back() {
     check_without(&folder, &["a", "b"], &churn);
 }
 
+/// Who starts rebuilds of several vdevs waits for the threads of those that it begins anew.
+#[test]
+fn a_rebuild_that_is_about_to_end_is_left_by_who_starts_others() {
+    let (_outer, folder) = folder();
+    let (pool, _churn) = mirror(&folder, 76);
+    let end = end_of(&pool);
+    let c = begin_at(&pool, &folder, end);
+    let rebuilds = Arc::clone(&pool.writer().unwrap().rebuilds);
+    let starting = rebuilds.starting();
+    let rebuild = rebuilds.of(TOP).unwrap();
+    let number = rebuilds.begin(TOP, rebuild, vec![c]).unwrap();
+    let (weak, own) = (Arc::downgrade(&pool), Arc::clone(&rebuilds));
+    let thread = base::thread::named("test-rebuild", sys::thread::BACKGROUND);
+    let thread = thread.spawn(move || super::work::run(&weak, &own, (TOP, number), end));
+    rebuilds.set_thread(TOP, number, thread.unwrap());
+    // It has nothing left to do.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let (sender, left) = std::sync::mpsc::channel();
+    let own = Arc::clone(&rebuilds);
+    std::thread::spawn(move || {
+        own.leave(TOP);
+        sender.send(()).unwrap();
+    });
+    let in_time = left.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(in_time.is_ok(), "both wait for each other");
+    drop(starting);
+    pool.resilver_if_needed().unwrap();
+    wait_rebuilt(&pool);
+    wait_whole(&pool);
+    close(pool, &folder);
+}
+
 #[test]
 fn a_rebuild_whose_device_is_detached_is_cancelled() {
     let (_outer, folder) = folder();

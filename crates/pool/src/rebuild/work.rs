@@ -272,20 +272,26 @@ fn used(pool: &Pool, writer: &Writer, top: &Top, whole: &Range<u64>) -> Result<U
 
 /// Ends a rebuild: its devices have what they missed, but for what was left behind.
 fn end(pool: &Arc<Pool>, writer: &Writer, rebuilds: &Rebuilds, walk: &Walk, state: RebuildState) {
-    let Some(running) = rebuilds.take(walk.vdev, walk.number) else {
-        return;
-    };
-    if state == RebuildState::Complete {
-        note_rebuilt(pool, &running);
-        // In the txg that says that it has ended.
-        writer.vdev_changes.end_replacements_next();
+    {
+        // Nobody begins another one for its devices before it has noted what they have.
+        let Some(_starting) = rebuilds.starting_of(walk.vdev, walk.number) else {
+            return;
+        };
+        let Some(running) = rebuilds.take(walk.vdev, walk.number) else {
+            return;
+        };
+        if state == RebuildState::Complete {
+            note_rebuilt(pool, &running);
+            // In the txg that says that it has ended.
+            writer.vdev_changes.end_replacements_next();
+        }
+        let ended = Rebuild {
+            state,
+            ended_s: pool.clock().now_s(),
+            ..running.stored()
+        };
+        rebuilds.end_next(walk.vdev, ended);
     }
-    let ended = Rebuild {
-        state,
-        ended_s: pool.clock().now_s(),
-        ..running.stored()
-    };
-    rebuilds.end_next(walk.vdev, ended);
     // An engine that ended has not stored the end: the next import goes on with the last part.
     if writer.engine.wait_synced(None).is_err() {
         return;
