@@ -55,8 +55,8 @@ pub(crate) struct History {
     pub(crate) rotten: BTreeSet<usize>,
     /// Disks with faults that may strike.
     pub(crate) faulty: BTreeSet<usize>,
-    /// The files as the checkpoint has them.
-    pub(crate) checkpoint: Option<PoolModel>,
+    /// The files as the checkpoint has them, and from which event of the disks on it is there after a power loss.
+    pub(crate) checkpoint: Option<(PoolModel, u64)>,
     pub(crate) counts: Counts,
 }
 
@@ -336,6 +336,8 @@ impl History {
             }
         }
         self.faulty.clear();
+        // Whether one that was taken later is there only the pool knows.
+        self.checkpoint.take_if(|(_, since)| moment < *since);
         let test_pool = TestPool::import_as(&self.options()).unwrap();
         let model = {
             let mut possible = self.states.possible(moment);
@@ -358,7 +360,7 @@ impl History {
 
     /// The pool is taken back to its checkpoint.
     pub(crate) fn take_back(&mut self, test_pool: TestPool) -> TestPool {
-        let Some(model) = self.checkpoint.take() else {
+        let Some((model, _)) = self.checkpoint.take() else {
             return test_pool;
         };
         self.counts.taken_back += 1;

@@ -51,7 +51,8 @@ impl History {
                 let later = after.reasons(&request);
                 // What was under way may have ended before the request was looked at, and a device gone with it.
                 let mut sure = reasons.sure.iter();
-                let still_holds = sure.any(|reason| later.sure.contains(reason));
+                let still_holds =
+                    sure.any(|reason| later.sure.contains(reason) && !request.brings(reason));
                 let mut sides = before.sides();
                 let are_there = sides.all(|(_, side)| after.side(side.guid).is_some());
                 let is_as_before = before.shape() == after.shape() || (still_holds && are_there);
@@ -96,7 +97,9 @@ impl History {
                 let is_there = after.there().any(|one| one.guid == *top);
                 assert!(!is_there, "{request:?}: {after:#?}");
             }
-            Request::TakeCheckpoint => self.checkpoint = Some(self.model.clone()),
+            Request::TakeCheckpoint => {
+                self.checkpoint = Some((self.model.clone(), self.timeline.now()));
+            }
             Request::DiscardCheckpoint => self.checkpoint = None,
             Request::Reguid => {
                 // One that went while nobody could reach it has the labels of what is another pool by now.

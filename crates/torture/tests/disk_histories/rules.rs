@@ -62,6 +62,7 @@ const RESILVERING: &str = "currently resilvering";
 const REBUILDING: &str = "currently sequentially resilvering";
 const NOT_IN_SEQUENCE: &str = "only mirror and dRAID vdevs support sequential";
 const IN_USE: &str = "device is in use";
+const PART_OF_POOL: &str = "is part of active pool";
 const NO_SUCH: &str = "no such device in pool";
 const BUSY: &str = "busy";
 const NO_SPACE: &str = "out of space";
@@ -98,8 +99,7 @@ impl View {
         }
         match request {
             Request::Attach(leaf, _) | Request::Replace(leaf, _) | Request::Spare(leaf, _) => {
-                possible.extend([NO_SUCH, ITS_OWN]);
-                possible.push(not_beside(request.fill()));
+                possible.extend(request.possible_against_another());
                 self.reasons_against_another(request, *leaf, sure);
             }
             Request::Detach(leaf) => {
@@ -233,6 +233,19 @@ impl Request {
             Self::Attach(_, fill) | Self::Replace(_, fill) => *fill,
             _ => Fill::Healing,
         }
+    }
+
+    /// What may be so when another device is to come.
+    fn possible_against_another(&self) -> impl Iterator<Item = &'static str> {
+        // A spare that steps in by itself in that moment.
+        let is_spare = matches!(self, Self::Spare(..));
+        let always = [NO_SUCH, ITS_OWN, not_beside(self.fill())];
+        always.into_iter().chain(is_spare.then_some(PART_OF_POOL))
+    }
+
+    /// Whether that is so once the request is done, whatever was before.
+    pub(crate) fn brings(&self, reason: &str) -> bool {
+        matches!(self, Self::Expand(_)) && reason == IN_PROGRESS
     }
 
     const fn needs_no_checkpoint(&self) -> bool {
