@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Guid, Txg, VdevId};
 use format::config::{keys, vdev_zap};
@@ -345,6 +346,20 @@ fn a_rebuild_begins_anew_for_a_device_that_lost_copies_and_is_back() {
     check_without(&folder, &["a", "b"], &churn);
 }
 
+/// The thread of a rebuild that goes on from a place.
+fn run(pool: &Arc<Pool>, device: Guid, offset: u64) {
+    let rebuilds = Arc::clone(&pool.writer().unwrap().rebuilds);
+    let rebuild = rebuilds.of(TOP).unwrap();
+    let number = rebuilds.begin(TOP, rebuild, vec![device]).unwrap();
+    let (weak, own) = (Arc::downgrade(pool), Arc::clone(&rebuilds));
+    let thread = base::thread::named("test-rebuild", sys::thread::BACKGROUND);
+    let thread = thread.spawn(move || super::work::run(&weak, &own, (TOP, number), offset));
+    rebuilds.set_thread(TOP, number, thread.unwrap());
+}
+
+/// Long enough for a thread to do what it can.
+const A_WHILE: Duration = Duration::from_millis(300);
+
 /// Who starts rebuilds of several vdevs waits for the threads of those that it begins anew.
 #[test]
 fn a_rebuild_that_is_about_to_end_is_left_by_who_starts_others() {
@@ -354,27 +369,44 @@ fn a_rebuild_that_is_about_to_end_is_left_by_who_starts_others() {
     let c = begin_at(&pool, &folder, end);
     let rebuilds = Arc::clone(&pool.writer().unwrap().rebuilds);
     let starting = rebuilds.starting();
-    let rebuild = rebuilds.of(TOP).unwrap();
-    let number = rebuilds.begin(TOP, rebuild, vec![c]).unwrap();
-    let (weak, own) = (Arc::downgrade(&pool), Arc::clone(&rebuilds));
-    let thread = base::thread::named("test-rebuild", sys::thread::BACKGROUND);
-    let thread = thread.spawn(move || super::work::run(&weak, &own, (TOP, number), end));
-    rebuilds.set_thread(TOP, number, thread.unwrap());
-    // It has nothing left to do.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    run(&pool, c, end);
+    std::thread::sleep(A_WHILE);
     let (sender, left) = std::sync::mpsc::channel();
     let own = Arc::clone(&rebuilds);
     std::thread::spawn(move || {
         own.leave(TOP);
-        sender.send(()).unwrap();
+        let _ = sender.send(());
     });
-    let in_time = left.recv_timeout(std::time::Duration::from_secs(60));
+    let in_time = left.recv_timeout(Duration::from_secs(60));
     assert!(in_time.is_ok(), "both wait for each other");
     drop(starting);
     pool.resilver_if_needed().unwrap();
     wait_rebuilt(&pool);
     wait_whole(&pool);
     close(pool, &folder);
+}
+
+/// Whoever brought it back saw a rebuild of it under way.
+#[test]
+fn a_device_that_is_back_while_its_rebuild_is_given_up_is_rebuilt() {
+    let (_outer, folder) = folder();
+    let (pool, churn) = mirror(&folder, 77);
+    let c = begin_at(&pool, &folder, 0);
+    let new = leaf_at(&pool, c);
+    let rebuilds = Arc::clone(&pool.writer().unwrap().rebuilds);
+    let starting = rebuilds.starting();
+    new.set_condition(vdev::Condition::new(
+        vdev::VdevState::Faulted,
+        vdev::VdevAux::IoFailure,
+    ));
+    run(&pool, c, 0);
+    std::thread::sleep(A_WHILE);
+    new.set_condition(vdev::Condition::HEALTHY);
+    drop((new, starting));
+    wait_whole(&pool);
+    wait_rebuilt(&pool);
+    close(pool, &folder);
+    check_without(&folder, &["a", "b"], &churn);
 }
 
 #[test]

@@ -297,16 +297,16 @@ fn end(pool: &Arc<Pool>, writer: &Writer, rebuilds: &Rebuilds, walk: &Walk, stat
         return;
     }
     pool.let_go(writer);
-    if state != RebuildState::Complete {
-        return;
-    }
-    // What it left behind is looked for block by block; else a scrub verifies what was copied. One that runs may have
-    // begun before; a pool that closes has none.
-    match pool.resilver_if_needed() {
-        Ok(false) if REBUILD_SCRUB.get() != 0 && !rebuilds.is_any() => {
-            let _ = pool.start_scrub();
-        }
-        Ok(_) | Err(_) => {}
+    // What it left behind is looked for block by block; and who brought its devices back just now saw that it was under
+    // way.
+    let is_resilvering = pool.resilver_if_needed();
+    if state == RebuildState::Complete
+        && is_resilvering.is_ok_and(|is| !is)
+        && REBUILD_SCRUB.get() != 0
+        && !rebuilds.is_any()
+    {
+        // It verifies what was copied. One that runs may have begun before; a pool that closes has none.
+        let _ = pool.start_scrub();
     }
 }
 
