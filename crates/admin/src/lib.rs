@@ -61,7 +61,7 @@ pub use name::{
 };
 pub use number::{NumberError, human, human_bytes, parse_size, ratio};
 pub use order::{SortKey, sort_datasets};
-pub use permission::{is_permission, is_set_name, key_of_sets, permission_for};
+pub use permission::{Permission, is_permission, is_set_name, key_of_sets};
 pub use property::describe;
 pub use property::{
     DATASET_PROPERTIES, POOL_PROPERTIES, PropertyError, PropertyName, RowText, Setting, Source,

@@ -57,8 +57,8 @@ use admin::queries::{
     Status,
 };
 use admin::{
-    Caller, Change, Failure, FailureKind, Handler, HoldRecord, OpenRequest, OwnerKind, Request,
-    Response, Sink, Types,
+    Caller, Change, Failure, FailureKind, Handler, HoldRecord, OpenRequest, OwnerKind, Permission,
+    Request, Response, Sink, Types,
 };
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
@@ -311,11 +311,11 @@ impl Service {
 }
 
 /// What it takes to see what owners use and may use.
-fn owner_permissions(kinds: &[OwnerKind]) -> Vec<&'static str> {
+fn owner_permissions(kinds: &[OwnerKind]) -> Vec<Permission<'static>> {
     let of = |kind: &OwnerKind| match kind {
-        OwnerKind::User => ["userused", "userquota"],
-        OwnerKind::Group => ["groupused", "groupquota"],
-        OwnerKind::Project => ["projectused", "projectquota"],
+        OwnerKind::User => [Permission::USERUSED, Permission::USERQUOTA],
+        OwnerKind::Group => [Permission::GROUPUSED, Permission::GROUPQUOTA],
+        OwnerKind::Project => [Permission::PROJECTUSED, Permission::PROJECTQUOTA],
     };
     kinds.iter().flat_map(of).collect()
 }

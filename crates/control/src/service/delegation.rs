@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admin::{Assignments, Caller, Failure, FailureKind, GrantRecord, name, permission_for};
+use admin::{Assignments, Caller, Failure, FailureKind, GrantRecord, Permission, name};
 use dsl::property::pool::DELEGATION;
 use dsl::{Actor, Directory};
 
@@ -89,7 +89,12 @@ impl Service {
 
     /// Whether the caller has all these permissions on a dataset. A dataset that is not there
     /// refuses by itself.
-    fn has_all(&self, actor: &Actor, dataset: &str, permissions: &[&str]) -> Result<bool, Failure> {
+    fn has_all(
+        &self,
+        actor: &Actor,
+        dataset: &str,
+        permissions: &[Permission<'_>],
+    ) -> Result<bool, Failure> {
         if actor.privileged {
             return Ok(true);
         }
@@ -101,7 +106,10 @@ impl Service {
         }
         let directory: Arc<Directory> = head.directory();
         for permission in permissions {
-            if !directory.permits(actor, permission).map_err(unreadable)? {
+            if !directory
+                .permits(actor, permission.name())
+                .map_err(unreadable)?
+            {
                 return Ok(false);
             }
         }
@@ -113,7 +121,7 @@ impl Service {
         &self,
         actor: &Actor,
         dataset: &str,
-        permissions: &[&str],
+        permissions: &[Permission<'_>],
         failure: impl FnOnce() -> Failure,
     ) -> Result<(), Failure> {
         if self.has_all(actor, dataset, permissions)? {
@@ -144,7 +152,7 @@ impl Service {
         actor: &Actor,
         names: &[String],
         recursive: bool,
-        permission: &str,
+        permission: Permission<'_>,
         failure: impl Fn() -> Failure,
     ) -> Result<(), Failure> {
         for name in self.these(names, recursive)? {
@@ -169,9 +177,14 @@ impl Service {
             return Ok(());
         };
         let failure = || denied("create", new);
-        self.require(actor, parent, &["create", "mount"], failure)?;
+        self.require(
+            actor,
+            parent,
+            &[Permission::CREATE, Permission::MOUNT],
+            failure,
+        )?;
         for (property, _) in properties {
-            self.require(actor, parent, &[&permission_for(property)], failure)?;
+            self.require(actor, parent, &[Permission::of_property(property)], failure)?;
         }
         Ok(())
     }
@@ -192,7 +205,7 @@ impl Service {
         &self,
         caller: &Caller,
         dataset: &str,
-        permissions: &[&str],
+        permissions: &[Permission<'_>],
         what: &str,
     ) -> Result<(), Failure> {
         let actor = actor_of(caller);

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use admin::queries::Diff;
-use admin::{Caller, DiffChange, DiffRecord, Failure, FailureKind, Types, name};
+use admin::{Caller, DiffChange, DiffRecord, Failure, FailureKind, Permission, Types, name};
 use dsl::Dataset;
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType, MountOptions};
 
@@ -30,7 +30,9 @@ impl Service {
 
     /// What came in one of the two is that one's to show.
     pub(super) fn may_diff(&self, caller: &Caller, asked: &Diff) -> Result<(), Failure> {
-        let may = |name: &str| self.may_read(caller, name, &["diff"], &format!("diff '{name}'"));
+        let may = |name: &str| {
+            self.may_read(caller, name, &[Permission::DIFF], &format!("diff '{name}'"))
+        };
         may(&asked.from).and_then(|()| may(&asked.to))
     }
 

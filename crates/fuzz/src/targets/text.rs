@@ -53,7 +53,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     permissions: |bytes| {
         let Some(text) = text(bytes) else { return };
         let _ = (admin::is_permission(text), admin::is_set_name(text));
-        let _ = (admin::permission_for(text), admin::key_of_sets(text));
+        let _ = (admin::Permission::of_property(text), admin::key_of_sets(text));
     };
     features: |bytes| {
         let Some(text) = text(bytes) else { return };

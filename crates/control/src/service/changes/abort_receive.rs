@@ -1,7 +1,7 @@
 //! Destroying what a receive that broke off has left.
 
 use admin::changes::AbortReceive;
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Permission};
 use dsl::Actor;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -13,7 +13,12 @@ use crate::service::reporter::Reporter;
 impl PoolChange for AbortReceive {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("abort receive of", &self.dataset);
-        service.require(actor, &self.dataset, &["destroy", "mount"], failure)
+        service.require(
+            actor,
+            &self.dataset,
+            &[Permission::DESTROY, Permission::MOUNT],
+            failure,
+        )
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

@@ -1,7 +1,7 @@
 //! Making bookmarks.
 
 use admin::changes::Bookmark;
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Permission};
 use dsl::tasks::CreateBookmark;
 use dsl::{Actor, DslError};
 
@@ -14,8 +14,8 @@ use crate::service::reporter::Reporter;
 impl PoolChange for Bookmark {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("create bookmark", &self.name);
-        service.require(actor, &self.source, &["bookmark"], failure)?;
-        service.require(actor, &self.name, &["bookmark"], failure)
+        service.require(actor, &self.source, &[Permission::BOOKMARK], failure)?;
+        service.require(actor, &self.name, &[Permission::BOOKMARK], failure)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

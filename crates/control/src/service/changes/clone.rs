@@ -1,7 +1,7 @@
 //! Cloning snapshots.
 
 use admin::changes::CloneSnapshot;
-use admin::{Failure, FailureKind, Types, name};
+use admin::{Failure, FailureKind, Permission, Types, name};
 use dsl::{Actor, tasks};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -16,7 +16,7 @@ impl PoolChange for CloneSnapshot {
     /// Parents are looked at where they are found.
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("create", &self.name);
-        service.require(actor, &self.snapshot, &["clone"], failure)?;
+        service.require(actor, &self.snapshot, &[Permission::CLONE], failure)?;
         service.authorize_new(actor, &self.name, &self.properties)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admin::changes::{Create, VolumeSpec};
-use admin::{Assignments, Failure, FailureKind, Types, Value, name};
+use admin::{Assignments, Failure, FailureKind, Permission, Types, Value, name};
 use dmu::{ObjectSet, Tx};
 use dsl::property::dataset::{
     COPIES, KEYLOCATION, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find,
@@ -129,9 +129,12 @@ impl Service {
         if self.dataset_index().kind_of(&head)? != Types::FILESYSTEM {
             return refuse(FailureKind::Invalid, "parent is not a filesystem");
         }
-        self.require(&self.actor(), parent, &["create", "mount"], || {
-            Failure::cannot(FailureKind::Permission, "create", name, "permission denied")
-        })?;
+        self.require(
+            &self.actor(),
+            parent,
+            &[Permission::CREATE, Permission::MOUNT],
+            || Failure::cannot(FailureKind::Permission, "create", name, "permission denied"),
+        )?;
         Ok(true)
     }
 

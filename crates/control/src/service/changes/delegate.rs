@@ -1,7 +1,7 @@
 //! Granting permissions and taking them back.
 
-use admin::Failure;
 use admin::changes::Delegate;
+use admin::{Failure, Permission};
 use dsl::{Actor, ChangeGrants, Grant};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -17,7 +17,8 @@ impl PoolChange for Delegate {
         let failure = || denied(VERB, &self.name);
         if self.grant {
             let all = self.changes.iter().flat_map(|(_, granted)| granted);
-            let all: Vec<&str> = all.map(String::as_str).chain(["allow"]).collect();
+            let all = all.map(|listed| Permission::listed(listed));
+            let all: Vec<_> = all.chain([Permission::ALLOW]).collect();
             return service.require(actor, &self.name, &all, failure);
         }
         // Taking back is for one's own grants.
@@ -26,7 +27,7 @@ impl PoolChange for Delegate {
         if self.recursive || !self.changes.iter().all(|(key, _)| own(key)) {
             return Err(failure());
         }
-        service.require(actor, &self.name, &["allow"], failure)
+        service.require(actor, &self.name, &[Permission::ALLOW], failure)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

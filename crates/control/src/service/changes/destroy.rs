@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::changes::{Destroy, DestroyTarget};
-use admin::{Failure, FailureKind, Mounted, name};
+use admin::{Failure, FailureKind, Mounted, Permission, name};
 use dsl::tasks::{DestroyBookmark, DestroySnapshots};
 use dsl::{Actor, Dataset, DslError};
 
@@ -34,7 +34,12 @@ impl PoolChange for Destroy {
                 (dataset, denied_plainly("destroy snapshots"))
             }
         };
-        service.require(actor, name, &["destroy", "mount"], || failure)
+        service.require(
+            actor,
+            name,
+            &[Permission::DESTROY, Permission::MOUNT],
+            || failure,
+        )
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {
@@ -358,14 +363,19 @@ impl Service {
             return Ok(());
         }
         for found in names(steps) {
-            self.require(&actor, found, &["destroy", "mount"], || {
-                Failure::cannot(
-                    FailureKind::Permission,
-                    "destroy",
-                    found,
-                    "permission denied",
-                )
-            })?;
+            self.require(
+                &actor,
+                found,
+                &[Permission::DESTROY, Permission::MOUNT],
+                || {
+                    Failure::cannot(
+                        FailureKind::Permission,
+                        "destroy",
+                        found,
+                        "permission denied",
+                    )
+                },
+            )?;
         }
         for step in steps {
             if let Step::Head(head) = step {

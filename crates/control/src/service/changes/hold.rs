@@ -1,7 +1,7 @@
 //! Holds of snapshots.
 
 use admin::changes::{Hold, Release};
-use admin::{Failure, FailureKind, name};
+use admin::{Failure, FailureKind, Permission, name};
 use dsl::{Actor, DslError, tasks};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -12,9 +12,13 @@ use crate::service::reporter::Reporter;
 
 impl PoolChange for Hold {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
-        service.require_each(actor, &self.snapshots, self.recursive, "hold", || {
-            denied_plainly("hold")
-        })
+        service.require_each(
+            actor,
+            &self.snapshots,
+            self.recursive,
+            Permission::HOLD,
+            || denied_plainly("hold"),
+        )
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {
@@ -52,9 +56,13 @@ impl PoolChange for Hold {
 
 impl PoolChange for Release {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
-        service.require_each(actor, &self.snapshots, self.recursive, "release", || {
-            denied_plainly("release")
-        })
+        service.require_each(
+            actor,
+            &self.snapshots,
+            self.recursive,
+            Permission::RELEASE,
+            || denied_plainly("release"),
+        )
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admin::changes::{ChangeKey, LoadKey, UnloadKey};
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Permission};
 use crypto::{KeyError, KeyFormat, KeyMaterial, WrappingKey};
 use dsl::property::Row;
 use dsl::property::dataset::{KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
@@ -18,7 +18,7 @@ use crate::service::reporter::Reporter;
 impl PoolChange for LoadKey {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let denied = || load_failure(FailureKind::Permission, "Permission denied.");
-        service.require(actor, &self.name, &["load-key"], denied)
+        service.require(actor, &self.name, &[Permission::LOAD_KEY], denied)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {
@@ -55,7 +55,7 @@ impl PoolChange for LoadKey {
 impl PoolChange for UnloadKey {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let denied = || unload_failure(FailureKind::Permission, "Permission denied.");
-        service.require(actor, &self.name, &["load-key"], denied)
+        service.require(actor, &self.name, &[Permission::LOAD_KEY], denied)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {
@@ -80,7 +80,7 @@ impl PoolChange for UnloadKey {
 impl PoolChange for ChangeKey {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let denied = || change_failure(FailureKind::Permission, "Permission denied.");
-        service.require(actor, &self.name, &["change-key"], denied)
+        service.require(actor, &self.name, &[Permission::CHANGE_KEY], denied)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

@@ -1,7 +1,7 @@
 //! Promoting clones.
 
 use admin::changes::Promote;
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Permission};
 use dsl::{Actor, DslError, tasks};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -13,13 +13,23 @@ use crate::service::reporter::Reporter;
 impl PoolChange for Promote {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("promote", &self.name);
-        service.require(actor, &self.name, &["promote", "mount"], failure)?;
+        service.require(
+            actor,
+            &self.name,
+            &[Permission::PROMOTE, Permission::MOUNT],
+            failure,
+        )?;
         let Ok(head) = service.dsl.head(&self.name) else {
             return Ok(());
         };
         if let Some(origin) = head.directory().origin().map_err(unreadable)? {
             let origin = origin.directory().name();
-            service.require(actor, &origin, &["promote", "mount"], failure)?;
+            service.require(
+                actor,
+                &origin,
+                &[Permission::PROMOTE, Permission::MOUNT],
+                failure,
+            )?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admin::changes::{Inherit, Set};
-use admin::{Assignments, Failure, FailureKind, Types, Value, permission_for};
+use admin::{Assignments, Failure, FailureKind, Permission, Types, Value};
 use dsl::property::dataset::{CANMOUNT, COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION, find};
 use dsl::property::{CanMount, Effect, Figure, PropertyValue};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
@@ -26,7 +26,7 @@ impl PoolChange for Set {
         for name in &self.names {
             for (property, _) in &self.properties {
                 let failure = || denied(VERB, name);
-                service.require(actor, name, &[&permission_for(property)], failure)?;
+                service.require(actor, name, &[Permission::of_property(property)], failure)?;
             }
         }
         Ok(())
@@ -75,10 +75,10 @@ impl PoolChange for Set {
 impl PoolChange for Inherit {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let property = &self.property;
-        let permission = permission_for(property);
+        let permission = Permission::of_property(property);
         for name in service.these(&self.names, self.recursive)? {
             let text = format!("inherit {property} for '{name}'");
-            service.require(actor, &name, &[&permission], || denied_plainly(&text))?;
+            service.require(actor, &name, &[permission], || denied_plainly(&text))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admin::changes::Redact;
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Permission};
 use base::ObjectId;
 use dsl::tasks::{AbortRedaction, BeginRedaction, ExtendRedaction, GrowingList};
 use dsl::{Actor, Dataset, DslError};
@@ -71,7 +71,7 @@ impl Taker<Unmade> for Work<'_, '_> {
 impl PoolChange for Redact {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied(VERB, &self.source);
-        service.require(actor, &self.source, &["bookmark"], failure)
+        service.require(actor, &self.source, &[Permission::BOOKMARK], failure)
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

@@ -2,7 +2,7 @@
 
 use admin::changes::{Create, Rename};
 use admin::name::{self, NameKind};
-use admin::{Assignments, Failure, FailureKind};
+use admin::{Assignments, Failure, FailureKind, Permission};
 use dsl::{Actor, DslError, tasks};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -16,7 +16,12 @@ impl PoolChange for Rename {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("rename", &self.from);
         for name in service.these(std::slice::from_ref(&self.from), self.recursive)? {
-            service.require(actor, &name, &["rename", "mount"], failure)?;
+            service.require(
+                actor,
+                &name,
+                &[Permission::RENAME, Permission::MOUNT],
+                failure,
+            )?;
         }
         if self.from.contains('@') {
             return Ok(());

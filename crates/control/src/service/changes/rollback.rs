@@ -1,7 +1,7 @@
 //! Going back to a snapshot.
 
 use admin::changes::Rollback;
-use admin::{Failure, FailureKind, name};
+use admin::{Failure, FailureKind, Permission, name};
 use dsl::tasks::{self, DestroyBookmark};
 use dsl::{Actor, DslError};
 
@@ -15,9 +15,9 @@ use crate::service::reporter::Reporter;
 impl PoolChange for Rollback {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
         let failure = || denied("rollback", name::dataset_of(&self.snapshot));
-        service.require(actor, &self.snapshot, &["rollback"], failure)?;
-        let more: &[&str] = if self.destroy_later {
-            &["destroy", "mount"]
+        service.require(actor, &self.snapshot, &[Permission::ROLLBACK], failure)?;
+        let more: &[Permission<'_>] = if self.destroy_later {
+            &[Permission::DESTROY, Permission::MOUNT]
         } else {
             &[]
         };

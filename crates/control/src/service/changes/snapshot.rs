@@ -1,7 +1,7 @@
 //! Taking snapshots.
 
 use admin::changes::Snapshot;
-use admin::{Failure, FailureKind, Types, name};
+use admin::{Failure, FailureKind, Permission, Types, name};
 use dsl::{Actor, DslError, tasks};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -14,9 +14,13 @@ use crate::service::rules::Target;
 
 impl PoolChange for Snapshot {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
-        service.require_each(actor, &self.names, self.recursive, "snapshot", || {
-            denied_plainly("create snapshots ")
-        })
+        service.require_each(
+            actor,
+            &self.names,
+            self.recursive,
+            Permission::SNAPSHOT,
+            || denied_plainly("create snapshots "),
+        )
     }
 
     fn while_suspended(&self) -> WhileSuspended<'_> {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use admin::{Caller, Failure, FailureKind, ReceiveRequest, name};
+use admin::{Caller, Failure, FailureKind, Permission, ReceiveRequest, name};
 use base::Guid;
 use base::lock::MutexGuard;
 use dsl::{Actor, Dataset};
@@ -247,7 +247,7 @@ impl Receiving<'_, '_> {
                 None => break,
             }
         }
-        let permissions = ["receive", "mount", "create"];
+        let permissions = [Permission::RECEIVE, Permission::MOUNT, Permission::CREATE];
         let refuse = || denied("receive", path);
         self.service.require(&self.actor, at, &permissions, refuse)
     }

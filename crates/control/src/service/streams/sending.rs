@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::sync::Arc;
 
-use admin::{Caller, Failure, FailureKind, SendRequest, StreamSize, name};
+use admin::{Caller, Failure, FailureKind, Permission, SendRequest, StreamSize, name};
 use base::{Guid, ObjectId};
 use dsl::{Dataset, RedactionList};
 use format::NvList;
@@ -104,7 +104,7 @@ impl Service {
 
     fn may_send(&self, caller: &Caller, name: &str) -> Result<(), Failure> {
         let dataset = name::dataset_of(name);
-        self.require(&actor_of(caller), dataset, &["send"], || {
+        self.require(&actor_of(caller), dataset, &[Permission::SEND], || {
             denied("send", name)
         })
     }
@@ -129,7 +129,7 @@ impl Service {
         if request.replicate {
             let top = [name::dataset_of(name).to_owned()];
             let refuse = || denied("send", name);
-            self.require_each(&actor_of(caller), &top, true, "send", refuse)?;
+            self.require_each(&actor_of(caller), &top, true, Permission::SEND, refuse)?;
         }
         let found = self.dsl.dataset(name);
         let snapshot = found.map_err(|error| refused("open", name, &error))?;
