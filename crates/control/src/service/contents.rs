@@ -63,31 +63,45 @@ pub(crate) fn file_properties(
     effective(dataset, pool_read_only).map_err(unreadable)
 }
 
+/// The value of a property that mounted file systems go by. It does not compile where setting the property would not
+/// reach them.
+macro_rules! followed {
+    ($dataset:expr, $property:ident) => {{
+        const {
+            assert!(
+                $property.row().reaches_mounts(),
+                "its row lacks `Effect::Remount`"
+            )
+        };
+        $dataset.get($property)?.value
+    }};
+}
+
 fn effective(dataset: &Dataset, pool_read_only: bool) -> dsl::Result<DatasetProperties> {
-    let access_time = match (dataset.get(ATIME)?.value, dataset.get(RELATIME)?.value) {
+    let access_time = match (followed!(dataset, ATIME), followed!(dataset, RELATIME)) {
         (false, _) => AccessTime::Off,
         (true, false) => AccessTime::Strict,
         (true, true) => AccessTime::Relative,
     };
     let default_size = u32::try_from(RECORDSIZE.default_number()).unwrap_or(u32::MAX);
-    let prefetch = dataset.get(PREFETCH)?.value;
-    let sync = dataset.get(SYNC)?.value;
+    let prefetch = followed!(dataset, PREFETCH);
+    let sync = followed!(dataset, SYNC);
     Ok(DatasetProperties {
-        record_size: u32::try_from(dataset.get(RECORDSIZE)?.value).unwrap_or(default_size),
+        record_size: u32::try_from(followed!(dataset, RECORDSIZE)).unwrap_or(default_size),
         access_time,
-        xattr: match dataset.get(XATTR)?.value {
+        xattr: match followed!(dataset, XATTR) {
             XattrPolicy::Off => XattrStore::Off,
             XattrPolicy::Directory => XattrStore::Directory,
             XattrPolicy::SystemAttribute => XattrStore::SystemAttribute,
         },
-        acl: match dataset.get(ACLTYPE)?.value {
+        acl: match followed!(dataset, ACLTYPE) {
             AclType::Posix => AclKind::Posix,
             AclType::Nfs4 => AclKind::Nfs4,
             AclType::Off => AclKind::Off,
         },
-        dnode_slots: dnode_slots(dataset.get(DNODESIZE)?.value),
-        long_names: dataset.get(LONGNAME)?.value,
-        read_only: pool_read_only || dataset.is_snapshot() || dataset.get(READONLY)?.value,
+        dnode_slots: dnode_slots(followed!(dataset, DNODESIZE)),
+        long_names: followed!(dataset, LONGNAME),
+        read_only: pool_read_only || dataset.is_snapshot() || followed!(dataset, READONLY),
         read_ahead: prefetch == CachePolicy::All,
         read_ahead_metadata: prefetch != CachePolicy::None,
         sync_always: sync == SyncPolicy::Always,

@@ -69,6 +69,19 @@ impl Row {
         self.effects.contains(&effect)
     }
 
+    /// Whether mounted file systems take their options anew when it is set.
+    #[must_use]
+    pub const fn reaches_mounts(&self) -> bool {
+        let mut effects = self.effects;
+        while let [effect, rest @ ..] = effects {
+            if matches!(effect, Effect::Remount) {
+                return true;
+            }
+            effects = rest;
+        }
+        false
+    }
+
     /// The feature that a number needs.
     #[must_use]
     pub fn needed(&self, number: u64) -> Option<&'static Feature> {

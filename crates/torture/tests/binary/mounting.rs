@@ -2,6 +2,7 @@
 
 use crate::register::{USER, as_user};
 use crate::session::{Session, path};
+use serde_json::Value;
 use std::fs;
 use std::process::Output;
 
@@ -274,4 +275,38 @@ fn an_ordinary_user_is_told_which_properties_take_a_new_mount() {
     assert_eq!(refused, [("exec=off", (false, told))]);
     assert_eq!((mounted_again, exported), ([true; 2], true));
     assert_eq!(present, (true, String::new()));
+}
+
+/// Blocks that the pool's daemon has asked for before a program did.
+fn read_ahead(session: &Session) -> u64 {
+    let told = session.ok(&["stat", "-j", "-m", "prefetch.issued", "tank"]);
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let count = &told["pools"]["tank"]["metrics"]["prefetch.issued"];
+    // Before the first there is no count.
+    count.as_u64().unwrap_or(0)
+}
+
+#[test]
+fn what_is_read_ahead_follows_the_property_at_once() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &["-O", "compression=off"]);
+    for name in ["before", "after", "again"] {
+        fs::write(session.mount("tank").join(name), vec![1; 8 << 20]).expect("written");
+    }
+    // Nothing of them is in memory then.
+    session.export("tank");
+    session.import("tank", &[]);
+    let while_reading = |name: &str| {
+        let before = read_ahead(&session);
+        let read = fs::read(session.mount("tank").join(name));
+        assert_eq!(read.expect("read").len(), 8 << 20);
+        read_ahead(&session) - before
+    };
+    assert!(while_reading("before") > 16);
+    session.ok(&["zfs", "set", "prefetch=none", "tank"]);
+    assert_eq!(while_reading("after"), 0);
+    session.ok(&["zfs", "inherit", "prefetch", "tank"]);
+    assert!(while_reading("again") > 16);
 }

@@ -389,7 +389,9 @@ table! {
         "<date>",
     )
         .types(FV) => SnapshotsChanged;
-    PREFETCH: CachePolicy = CachePolicy::row("prefetch", "PREFETCH", CachePolicy::All).types(FVS);
+    PREFETCH: CachePolicy = CachePolicy::row("prefetch", "PREFETCH", CachePolicy::All)
+        .types(FVS)
+        .effects(&[Effect::Remount]);
     VOLTHREADING: bool = index("volthreading", "VOLTHREAD", SWITCH, 1).types(V).own();
     DIRECT: DirectPolicy = DirectPolicy::row("direct", "DIRECT", DirectPolicy::Standard).types(F);
     LONGNAME: bool = index("longname", "LONGNAME", SWITCH, 0)
