@@ -24,9 +24,10 @@ pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
 /// Who makes a key of a passphrase by no more than so many waits for seconds, not for minutes.
 pub const PBKDF2_ITERATIONS_SECONDS: u64 = 20_000_000;
 
-/// Declares the formats, each with its number: the list of all and both ways between format and number have each.
+/// Declares the formats, each with its number and its word: the lists of all, of their words, and both ways between format
+/// and number have each.
 macro_rules! key_formats {
-    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $number:literal $word:literal,)*) => {
         /// What users have of a key (`keyformat`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum KeyFormat {
@@ -36,6 +37,9 @@ macro_rules! key_formats {
         impl KeyFormat {
             /// All of them.
             pub const ALL: [Self; [$($number),*].len()] = [$(Self::$name),*];
+
+            /// What users call each, and its number; 0 is none.
+            pub const WORDS: &[(&'static str, u64)] = &[("none", 0), $(($word, $number)),*];
 
             /// As it is stored.
             #[must_use]
@@ -61,11 +65,11 @@ macro_rules! key_formats {
 
 key_formats! {
     /// The 32 bytes.
-    Raw = 1,
+    Raw = 1 "raw",
     /// These as 64 hexadecimal digits.
-    Hex = 2,
+    Hex = 2 "hex",
     /// Words.
-    Passphrase = 3,
+    Passphrase = 3 "passphrase",
 }
 
 impl KeyFormat {

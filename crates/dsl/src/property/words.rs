@@ -1,5 +1,7 @@
 //! The words of enumerated properties and the numbers stored for them.
 
+use crypto::KeyFormat;
+
 use super::facts::Word;
 use super::row::{Row, index};
 use super::typed::{PropertyType, Shape};
@@ -326,7 +328,7 @@ pub(super) const ENCRYPTION: &[Word] = &[
     ("aes-192-gcm", 7),
     ("aes-256-gcm", 8),
 ];
-pub(super) const KEY_FORMAT: &[Word] = &[("none", 0), ("raw", 1), ("hex", 2), ("passphrase", 3)];
+pub(super) const KEY_FORMAT: &[Word] = KeyFormat::WORDS;
 pub(super) const KEY_STATUS: &[Word] = &[("none", 0), ("unavailable", 1), ("available", 2)];
 pub(super) const DNODE_SIZE: &[Word] = &[
     ("legacy", 0),

@@ -15,6 +15,8 @@ fn the_table_is_consistent() {
                 feature.depends_on.len()
             );
         }
+        // Datasets count it in a ZAP that only extensible ones have.
+        assert!(!feature.flags.per_dataset || feature.depends_on.contains(&&EXTENSIBLE_DATASET));
         assert!(feature.description.len() < 256);
     }
 }

@@ -1,9 +1,12 @@
 use std::collections::BTreeSet;
 
+use crypto::Suite;
+
 use super::super::facts::{Access, Default, Effect, Home, Kind, Support, Word};
 use super::super::row::Row;
 use super::super::{Figure, Measured, PoolFigure, PropertyType, PropertyValue, VdevFigure};
 use super::{dataset, pool, vdev};
+use crate::dataset::DatasetFeature;
 
 type Table = (&'static [&'static Row], &'static [&'static [Word]]);
 
@@ -85,6 +88,36 @@ fn what_follows_from_a_property_fits_it() {
         assert!(row.home == Home::Table || measured, "{name}");
         assert!(row.inherits <= (row.access != Access::ReadOnly), "{name}");
     }
+}
+
+#[test]
+fn features_that_values_activate_can_become_active() {
+    for row in rows().filter(|row| row.has(Effect::ActivateFeature)) {
+        for feature in row.needs.iter().map(|need| need.feature) {
+            let counted = DatasetFeature::of(feature).is_some();
+            assert!(
+                counted || feature.flags.active_when_enabled,
+                "'{}' is to activate '{}', which no dataset counts",
+                row.name,
+                feature.name
+            );
+        }
+    }
+}
+
+#[test]
+fn each_cipher_has_a_word() {
+    // The words for none and for the one that is taken where nobody chooses.
+    const NO_CIPHERS: [u64; 2] = [1, 2];
+    let Kind::Index(words) = dataset::ENCRYPTION.kind else {
+        panic!("ciphers have words");
+    };
+    let named = words.iter().map(|(_, number)| *number);
+    let named: BTreeSet<u64> = named.filter(|one| !NO_CIPHERS.contains(one)).collect();
+    let ciphers = (0..=255).filter(|number| Suite::from_number(*number).is_ok());
+    assert_eq!(named, ciphers.collect());
+    let listed: BTreeSet<&str> = dataset::ENCRYPTION.values.split(" | ").collect();
+    assert_eq!(listed, words.iter().map(|(word, _)| *word).collect());
 }
 
 #[test]
