@@ -206,9 +206,15 @@ fn every_name_of_the_binary_answers() {
             .contains("complete -o default -F _millpond_zfs zfs")
     );
     let completions = sandbox.run("completions").output;
+    for program in ["zpool", "zfs", "stream", "zstream"] {
+        let others = "in zpool|zfs|stream|zstream)";
+        assert!(
+            completions.contains(others) && completions.contains(&format!("_millpond_{program}()"))
+        );
+    }
     assert!(completions.contains(" atime= ") && completions.contains(" compressratio "));
     let zsh = sandbox.run("completions zsh").output;
-    assert!(zsh.starts_with("#compdef zpool zfs millpond\n"));
+    assert!(zsh.starts_with("#compdef zpool zfs zstream millpond\n"));
     assert!(
         sandbox
             .run("completions fish")

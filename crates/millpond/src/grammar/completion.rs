@@ -2,13 +2,13 @@
 
 use admin::rows::Access;
 
-use super::{Command, Flag, HOST, Program};
+use super::{Command, Flag, Program};
 
 #[cfg(test)]
 mod tests;
 
-/// In the function for `millpond`: behind another program's name that program's function goes on.
-const BASH_OTHERS: &str = r#"    case "${COMP_WORDS[1]}" in zpool|zfs)
+/// In the function for `millpond`: behind the name of one of `PROGRAMS` that program's function goes on.
+const BASH_OTHERS: &str = r#"    case "${COMP_WORDS[1]}" in PROGRAMS)
         if [ "$COMP_CWORD" -gt 1 ]; then
             local program="${COMP_WORDS[1]}"
             COMP_WORDS=("${COMP_WORDS[@]:1}")
@@ -42,7 +42,7 @@ impl Shell {
     pub(crate) const fn preamble(self) -> &'static str {
         match self {
             Self::Bash | Self::Fish => "",
-            Self::Zsh => "#compdef zpool zfs millpond\n",
+            Self::Zsh => "#compdef zpool zfs zstream millpond\n",
         }
     }
 }
@@ -65,14 +65,19 @@ impl Program {
 
     /// Whether the other programs can stand behind this one's name: `millpond zfs list`.
     fn hosts_others(&self) -> bool {
-        self.name == HOST
+        !self.others.is_empty()
+    }
+
+    /// These programs' names.
+    fn other_names(&self) -> Vec<&'static str> {
+        self.others.iter().map(|other| other.name).collect()
     }
 
     fn for_bash(&self) -> String {
         let name = self.name;
         let mut out = format!("_millpond_{name}() {{\n    local words=''\n");
         if self.hosts_others() {
-            out += BASH_OTHERS;
+            out += &BASH_OTHERS.replace("PROGRAMS", &self.other_names().join("|"));
         }
         let commands = self.words().join(" ");
         out += &format!(
@@ -106,15 +111,18 @@ impl Program {
         let mut out =
             format!("_millpond_{name}() {{\n    local -a commands flags properties names\n");
         if self.hosts_others() {
-            out += "    if (( CURRENT > 2 )) && [[ $words[2] == (zpool|zfs) ]]; then\n        shift words\n        (( \
-                    CURRENT -= 1 ))\n        _millpond_$words[1]\n        return\n    fi\n";
+            out += &format!(
+                "    if (( CURRENT > 2 )) && [[ $words[2] == ({}) ]]; then\n        shift words\n        (( CURRENT -= 1 \
+                 ))\n        _millpond_$words[1]\n        return\n    fi\n",
+                self.other_names().join("|")
+            );
         }
         out += "    if (( CURRENT == 2 )); then\n        commands=(\n";
         for command in self.commands {
             out += &format!("            {}\n", described(command.name, command.summary));
         }
         if self.hosts_others() {
-            out += "            zpool zfs\n";
+            out += &format!("            {}\n", self.other_names().join(" "));
         }
         out += "        )\n        _describe command commands\n        return\n    fi\n    case $words[2] in\n";
         for command in self.commands {
@@ -168,7 +176,8 @@ impl Program {
             }
         }
         if self.hosts_others() {
-            out += &format!("complete -c {name} -n __fish_use_subcommand -f -a 'zpool zfs'\n");
+            let others = self.other_names().join(" ");
+            out += &format!("complete -c {name} -n __fish_use_subcommand -f -a '{others}'\n");
         }
         if let Some(list) = self.names() {
             out += &format!("complete -c {name} -n 'not __fish_use_subcommand' -a '({list})'\n");
@@ -197,9 +206,7 @@ impl Program {
     /// What may be the first word: commands, and other programs.
     fn words(&self) -> Vec<&'static str> {
         let mut words: Vec<_> = self.commands.iter().map(|command| command.name).collect();
-        if self.hosts_others() {
-            words.extend(["zpool", "zfs"]);
-        }
+        words.extend(self.other_names());
         words
     }
 }

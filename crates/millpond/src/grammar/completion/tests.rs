@@ -1,5 +1,5 @@
 use super::*;
-use crate::grammar::{Invocation, Operands, PropertyTable, option, switch};
+use crate::grammar::{HOST, Invocation, Operands, PropertyTable, option, switch};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command as Process;
@@ -43,8 +43,16 @@ static OTHER: Program = Program {
     }],
     commands: &COMMANDS,
 };
-static HOSTING: Program = Program {
+static STREAM: Program = Program {
     others: &[],
+    absent: &[],
+    name: "zstream",
+    summary: "Two.",
+    properties: &[],
+    commands: &COMMANDS,
+};
+static HOSTING: Program = Program {
+    others: &[&OTHER, &STREAM],
     absent: &[],
     name: HOST,
     summary: "All.",
@@ -56,6 +64,7 @@ fn script(shell: Shell) -> String {
     [
         shell.preamble().to_owned(),
         OTHER.completion(shell),
+        STREAM.completion(shell),
         HOSTING.completion(shell),
     ]
     .concat()
@@ -106,9 +115,16 @@ fn bash_offers_commands_and_flags() {
         );
         assert_eq!(offers("zfs", "zfs get ta", 2).unwrap(), "tank/home\n");
         assert_eq!(offers("zfs", "zfs set a", 2).unwrap(), "atime=\n");
-        assert_eq!(offers("millpond", "millpond z", 1).unwrap(), "zpool zfs\n");
+        assert_eq!(
+            offers("millpond", "millpond z", 1).unwrap(),
+            "zfs zstream\n"
+        );
         assert_eq!(
             offers("millpond", "millpond zfs get --t", 3).unwrap(),
+            "--tabs\n"
+        );
+        assert_eq!(
+            offers("millpond", "millpond zstream fetch --t", 3).unwrap(),
             "--tabs\n"
         );
     }
@@ -124,7 +140,7 @@ fn fish_offers_commands_and_flags() {
         assert_eq!(offers("zfs fetch --t").unwrap(), "--tabs\tdon't align\n");
         assert_eq!(offers("zfs get tan").unwrap(), "tank/home\n");
         assert_eq!(offers("zfs set at").unwrap(), "atime=\n");
-        assert_eq!(offers("millpond z").unwrap(), "zfs\nzpool\n");
+        assert_eq!(offers("millpond z").unwrap(), "zfs\nzstream\n");
     }
 }
 
