@@ -109,13 +109,11 @@ impl Service {
                 .map(|found| (found.feature.name.to_owned(), state(found.references)))
                 .collect(),
             unsupported: features
-                .unknown()
+                .unsupported()
                 .into_iter()
-                .map(|(feature, write_only)| {
-                    (
-                        feature.guid,
-                        if write_only { "readonly" } else { "inactive" },
-                    )
+                .map(|(guid, is_active)| {
+                    // What is active and not known here was no reason not to read.
+                    (guid, if is_active { "readonly" } else { "inactive" })
                 })
                 .collect(),
         }

@@ -171,10 +171,22 @@ impl Features {
         features::ALL.iter().map(state).collect()
     }
 
+    /// Features of the pool of which nobody here knows the name, and whether something uses them.
+    #[must_use]
+    pub fn unsupported(&self) -> Vec<(String, bool)> {
+        let counts = self.counts.lock();
+        let rest = counts
+            .by_guid
+            .iter()
+            .filter(|(guid, _)| features::by_guid(guid).is_none());
+        rest.map(|(guid, count)| (guid.clone(), *count > 0))
+            .collect()
+    }
+
     /// Active features of the pool that nobody here knows, or that cannot even be read past, with whether they only
     /// matter for writing.
     #[must_use]
-    pub fn unknown(&self) -> Vec<(MissingFeature, bool)> {
+    pub(crate) fn unknown(&self) -> Vec<(MissingFeature, bool)> {
         let unknown: Vec<(String, bool)> = {
             let counts = self.counts.lock();
             let unknown = counts

@@ -29,6 +29,19 @@ fn pools_that_cannot_be_read_are_refused_by_the_name_of_the_feature() {
         .unwrap();
 }
 
+#[test]
+fn features_of_which_nobody_knows_are_told_also_while_nothing_uses_them() {
+    let features = active("org.example:used");
+    let idle = ["org.example:idle", features::ASYNC_DESTROY.guid];
+    for guid in idle {
+        let mut counts = features.counts.lock();
+        counts.by_guid.insert(guid.to_owned(), 0);
+    }
+    let told = features.unsupported();
+    let expected = [("org.example:idle", false), ("org.example:used", true)];
+    assert_eq!(told, expected.map(|(guid, used)| (guid.to_owned(), used)));
+}
+
 /// What OpenZFS says is active, what is read here, and what the document says.
 #[test]
 fn features_are_active_on_the_pools_of_openzfs_that_the_document_names() {
