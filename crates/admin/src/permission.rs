@@ -9,8 +9,8 @@ use dsl::property::{Access, dataset};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permission<'a>(&'a str);
 
-/// Declares the permissions that are no property. There is no other way to ask for one: what the service asks for can be
-/// granted.
+/// Declares the permissions that are no property. There is no other way to ask for one: what the service asks for can
+/// be granted.
 macro_rules! operations {
     ($($constant:ident = $name:literal,)*) => {
         impl Permission<'static> {

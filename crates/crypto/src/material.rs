@@ -24,8 +24,8 @@ pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
 /// Who makes a key of a passphrase by no more than so many waits for seconds, not for minutes.
 pub const PBKDF2_ITERATIONS_SECONDS: u64 = 20_000_000;
 
-/// Declares the formats, each with its number and its word: the lists of all, of their words, and both ways between format
-/// and number have each.
+/// Declares the formats, each with its number and its word: the lists of all, of their words, and both ways between
+/// format and number have each.
 macro_rules! key_formats {
     ($($(#[$doc:meta])* $name:ident = $number:literal $word:literal,)*) => {
         /// What users have of a key (`keyformat`).

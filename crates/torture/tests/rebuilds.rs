@@ -216,6 +216,9 @@ fn is_done(shape: Shape, pool: &Pool) -> bool {
     }
 }
 
+/// What takes longer goes on for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn wait_whole(pool: &Arc<Pool>, what: &str) {
     let begun = Instant::now();
     let lacks = || {
@@ -225,9 +228,18 @@ fn wait_whole(pool: &Arc<Pool>, what: &str) {
         there.any(|leaf| !leaf.missing().is_empty())
     };
     while lacks() || pool.is_rebuilding() {
+        let leaves = || {
+            let tops = pool.vdevs().tops();
+            let leaves = tops[0].leaves().iter();
+            let states = leaves.map(|leaf| (leaf.path(), leaf.condition(), leaf.missing()));
+            states.collect::<Vec<_>>()
+        };
         assert!(
-            begun.elapsed() < Duration::from_secs(240),
-            "{what}: rebuild"
+            begun.elapsed() < PATIENCE,
+            "{what}: {:#?}, {:#?}, {:?}",
+            leaves(),
+            pool.facts().rebuilds(),
+            pool.scan()
         );
         std::thread::sleep(Duration::from_millis(3));
     }

@@ -283,11 +283,11 @@ impl Leaf {
         self.handle.lost_copies()
     }
 
-    /// Whether the leaf lost something that it was given since this was last asked: it was not flushed when the leaf
-    /// went out of use, and it may be back since.
-    #[must_use]
-    pub fn take_lost(&self) -> bool {
-        self.handle.take_lost()
+    /// A txg ends. `is_stored`: it stores the place of a resilver or rebuild. If the leaf has lost since the last txg
+    /// what it was given before that place, which it had not flushed when it went out of use, the txg counts as missed
+    /// until that pass ends, even if the leaf is back: it says that the place does not hold.
+    pub fn note_lost(&self, txg: Txg, is_stored: bool) {
+        self.handle.note_lost(txg, is_stored);
     }
 
     /// A resilver could not give the leaf a block of `birth`.

@@ -112,8 +112,8 @@ impl Program {
             format!("_millpond_{name}() {{\n    local -a commands flags properties names\n");
         if self.hosts_others() {
             out += &format!(
-                "    if (( CURRENT > 2 )) && [[ $words[2] == ({}) ]]; then\n        shift words\n        (( CURRENT -= 1 \
-                 ))\n        _millpond_$words[1]\n        return\n    fi\n",
+                "    if (( CURRENT > 2 )) && [[ $words[2] == ({}) ]]; then\n        shift words\n        (( CURRENT \
+                 -= 1 ))\n        _millpond_$words[1]\n        return\n    fi\n",
                 self.other_names().join("|")
             );
         }

@@ -154,10 +154,12 @@ impl MissedTxgs {
     /// and is back: what it lost is of txgs that it lacked in any case, or a rebuild had copied it, which is of none.
     pub(crate) fn note_away(&self, txg: Txg) {
         let leaves = leaves(&self.vdevs);
-        if leaves.iter().any(|leaf| leaf.is_resilvering()) {
-            let lacks = |leaf: &&Arc<Leaf>| leaf.take_lost() || !leaf.is_writable();
-            let lacking = leaves.iter().filter(lacks);
-            lacking.for_each(|leaf| leaf.note_missing(txg));
+        let is_any = leaves.iter().any(|leaf| leaf.is_resilvering());
+        for leaf in leaves {
+            leaf.note_lost(txg, is_any);
+            if is_any && !leaf.is_writable() {
+                leaf.note_missing(txg);
+            }
         }
     }
 

@@ -58,8 +58,10 @@ pub(crate) struct DeviceHandle {
     pub(super) unflushed: Mutex<UnflushedWrites>,
     /// How often it lost what had been copied to it.
     lost_copies: AtomicU64,
-    /// Something that it was given was lost since it was last asked.
-    has_lost: AtomicBool,
+    /// Since this was last asked, copies were lost, …
+    has_lost_copies: AtomicBool,
+    /// … or something else that it was given.
+    has_lost_writes: AtomicBool,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
@@ -89,7 +91,8 @@ impl DeviceHandle {
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
             lost_copies: AtomicU64::new(0),
-            has_lost: AtomicBool::new(false),
+            has_lost_copies: AtomicBool::new(false),
+            has_lost_writes: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
             read_time: Typical::default(),
@@ -184,12 +187,18 @@ impl DeviceHandle {
 
     pub(crate) fn note_lost_copy(&self) {
         self.lost_copies.fetch_add(1, Ordering::AcqRel);
-        self.has_lost.store(true, Ordering::Release);
+        self.has_lost_copies.store(true, Ordering::Release);
     }
 
-    /// Whether something that it was given was lost since this was last asked.
-    pub(crate) fn take_lost(&self) -> bool {
-        self.has_lost.swap(false, Ordering::AcqRel)
+    /// Notes of a txg that something may have been lost in it: see [`super::Leaf::note_lost`].
+    pub(crate) fn note_lost(&self, txg: Txg, is_stored: bool) {
+        let copies = self.has_lost_copies.swap(false, Ordering::AcqRel);
+        let writes = self.has_lost_writes.swap(false, Ordering::AcqRel);
+        let mut missed = self.missed.lock();
+        if is_stored && (copies || (writes && missed.is_in_any())) {
+            missed.note_passing(txg);
+            self.missed_changed(&missed);
+        }
     }
 
     pub(crate) fn note_missing(&self, txg: Txg) {
@@ -459,7 +468,9 @@ impl DeviceHandle {
         let mut unflushed = self.unflushed.lock();
         for write in unflushed.lose() {
             self.note_missing(write.txg);
-            self.has_lost.store(true, Ordering::Release);
+            if write.txg != COPIED {
+                self.has_lost_writes.store(true, Ordering::Release);
+            }
         }
     }
 

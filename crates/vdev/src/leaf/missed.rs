@@ -51,6 +51,11 @@ impl Missed {
         is_new
     }
 
+    /// A txg counts as missed until the pass that runs ends.
+    pub(crate) fn note_passing(&mut self, txg: Txg) {
+        self.ranges.add(txg, 1);
+    }
+
     /// What was missed will be known later.
     pub(crate) fn await_known(&mut self) {
         self.undecided.get_or_insert_default();

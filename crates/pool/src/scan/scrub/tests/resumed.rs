@@ -227,3 +227,22 @@ fn a_resilver_begins_anew_for_a_device_that_lost_blocks_and_is_back() {
     assert!(scan.txg_max > max);
     assert_alone(pool, &churn, folder.path(), &paths);
 }
+
+/// A resilver that begins after the loss gives it everything.
+#[test]
+fn a_device_that_lost_blocks_and_is_back_is_whole_after_a_resilver() {
+    let _turn = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
+    SCAN_MEMORY_BYTES.set(16 << 10);
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, churn, paths) = behind(folder.path(), 26);
+    assert!(steps(&pool, 1));
+    let side = leaf(&pool, "b.img");
+    side.reopen(side.device());
+    SCAN_MEMORY_BYTES.reset();
+    pool.restart_resilver().unwrap();
+    pool.wait_scrub().unwrap();
+    pool.sync().unwrap();
+    assert!(side.missing().is_empty(), "{:?}", side.missing());
+    drop(side);
+    assert_alone(pool, &churn, folder.path(), &paths);
+}
