@@ -101,6 +101,8 @@ pub enum Change {
     PrefetchTables(PrefetchTables),
     /// Keep the state of the pool as it is, or give up what is kept.
     Checkpoint(Checkpoint),
+    /// Run a channel program.
+    Program(Program),
     /// Unmount all, write everything out and let the pool go.
     Export(Export),
     /// Destroy the pool.
@@ -620,6 +622,21 @@ pub enum PrefetchTables {
 pub struct Checkpoint {
     /// Give it up.
     pub discard: bool,
+}
+
+/// Run a channel program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its text.
+    pub script: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// It may change nothing.
+    pub read_only: bool,
+    /// How many instructions it may execute.
+    pub instructions: u64,
+    /// How many bytes of memory it may have.
+    pub memory_bytes: u64,
 }
 
 /// Unmount all, write everything out and let the pool go.

@@ -11,6 +11,7 @@
 //! | `wire`, [`client`] | messages on a stream; the daemons that run, and how to ask them |
 //! | `property`, [`describe`] | properties as people read and write them |
 //! | [`name`], `number`, [`date`], `permission` | names, sizes, moments and what may be granted, as text |
+//! | `program` | what channel programs return |
 //! | `secret` | what travels and is nobody else's business |
 //! | `candidate`, `order`, `vdev_name` | pools that could be imported; the order of datasets in lists; names of vdevs |
 
@@ -31,6 +32,7 @@ pub mod name;
 mod number;
 mod order;
 mod permission;
+mod program;
 mod property;
 pub mod queries;
 pub mod register;
@@ -62,6 +64,7 @@ pub use name::{
 pub use number::{NumberError, human, human_bytes, parse_size, ratio};
 pub use order::{SortKey, sort_datasets};
 pub use permission::{Permission, is_permission, is_set_name, key_of_sets};
+pub use program::{ProgramValue, program_result};
 pub use property::describe;
 pub use property::{
     DATASET_PROPERTIES, POOL_PROPERTIES, PropertyError, PropertyName, RowText, Setting, Source,

@@ -16,6 +16,7 @@ mod mount;
 pub(crate) mod mount_helper;
 mod new_dataset;
 mod owner_space;
+mod program;
 mod project;
 mod promote;
 mod receive;
@@ -46,7 +47,6 @@ pub(crate) static PROGRAM: Program = Program {
     commands: COMMANDS,
     others: &[],
     absent: &[
-        ("program", "there are no channel programs"),
         (
             "share",
             "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
@@ -92,6 +92,7 @@ static COMMANDS: &[Command] = &[
     holds::RELEASE,
     allow::ALLOW,
     allow::UNALLOW,
+    program::COMMAND,
     upgrade::COMMAND,
     wait::COMMAND,
     crate::version::COMMAND,

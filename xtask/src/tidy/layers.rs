@@ -13,6 +13,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("format", 3),
     ("crypto", 4),
     ("nbd", 1),
+    ("program", 1),
     ("stream", 4),
     ("device", 4),
     ("layout", 4),

@@ -21,6 +21,7 @@ mod keys;
 mod mount;
 mod pool_change;
 mod pool_properties;
+mod program;
 mod promote;
 mod properties;
 mod redact;
@@ -94,6 +95,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::RestartResilver => &reopen::RestartResilver,
         Change::Reguid(change) => change,
         Change::Checkpoint(change) => change,
+        Change::Program(change) => change,
         Change::Export(change) => change,
         Change::DestroyPool(change) => change,
     }

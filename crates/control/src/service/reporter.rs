@@ -48,6 +48,14 @@ impl<'a> Reporter<'a> {
         self.client.stop()
     }
 
+    /// Whom it is done for, to be asked elsewhere.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub(crate) fn client(&self) -> io::Result<Client> {
+        self.client.try_clone()
+    }
+
     /// Whether what is done is still wanted.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ mod network_disks;
 mod owners;
 mod packages;
 mod partitions;
+mod programs;
 mod progress;
 mod projects;
 mod raw_streams;

@@ -331,7 +331,7 @@ impl Service {
     }
 
     /// Refuses a head that somebody uses other than by its mount, or receives into.
-    fn check_head(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn check_head(&self, name: &str) -> Result<(), Failure> {
         let head = self.head("open", name)?;
         let hidden = head.directory().child(RECEIVED).map_err(unreadable)?;
         let hidden = hidden.map(|hidden| hidden.head()).transpose();

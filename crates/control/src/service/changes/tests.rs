@@ -2,9 +2,9 @@ use admin::changes::{
     AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Checkpoint, Clear, CloneSnapshot,
     Create, Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit,
     Initialize, InitializeAction, LoadKey, Mount, OfflineDevices, OnlineDevices, PrefetchTables,
-    Promote, PruneDedup, Redact, Reguid, Release, RemoveAction, RemoveVdevs, Rename, ReopenDevices,
-    Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Split, Trim, TrimAction, UnloadKey,
-    Unmount, Upgrade, VolumeSpec, WaitInitialize, WaitTrim,
+    Program, Promote, PruneDedup, Redact, Reguid, Release, RemoveAction, RemoveVdevs, Rename,
+    ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Split, Trim, TrimAction,
+    UnloadKey, Unmount, Upgrade, VolumeSpec, WaitInitialize, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -39,7 +39,7 @@ kinds! {
     UnloadKey ChangeKey Hold Release Bookmark Redact AbortReceive Delegate SetPool SetVdev Upgrade
     Scrub WaitScrub Trim WaitTrim Initialize WaitInitialize Sync Clear AddVdevs RemoveVdevs
     AttachDevice DetachDevice Split OfflineDevices OnlineDevices ReopenDevices RestartResilver
-    Reguid PruneDedup PrefetchTables Checkpoint Export DestroyPool
+    Reguid PruneDedup PrefetchTables Checkpoint Program Export DestroyPool
 }
 
 fn text(text: &str) -> String {
@@ -544,6 +544,41 @@ fn of_checkpoints() -> Vec<Case> {
     ]
 }
 
+fn of_programs() -> Vec<Case> {
+    let program = |read_only| {
+        Change::Program(Program {
+            script: text("return 1"),
+            arguments: vec![text("a")],
+            read_only,
+            instructions: 2,
+            memory_bytes: 3,
+        })
+    };
+    let suspended = WhileSuspended::refused("run a program on");
+    vec![
+        (
+            program(false),
+            concat!(
+                r#"{"Program":{"script":"return 1","arguments":["a"],"read_only":false,"#,
+                r#""instructions":2,"memory_bytes":3}}"#,
+            ),
+            suspended,
+            Turn::Alone,
+            Recorded::After,
+        ),
+        (
+            program(true),
+            concat!(
+                r#"{"Program":{"script":"return 1","arguments":["a"],"read_only":true,"#,
+                r#""instructions":2,"memory_bytes":3}}"#,
+            ),
+            suspended,
+            Turn::Alone,
+            Recorded::Never,
+        ),
+    ]
+}
+
 fn of_initializing() -> Vec<Case> {
     let devices = vec![text("a")];
     let initialize = Initialize {
@@ -600,6 +635,7 @@ fn all() -> Vec<Case> {
     all.extend(of_single_devices());
     all.push(of_split());
     all.extend(of_checkpoints());
+    all.extend(of_programs());
     all.extend(of_initializing());
     all.extend(of_tables());
     all
