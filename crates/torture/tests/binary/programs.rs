@@ -12,7 +12,8 @@ fn pool() -> Option<Session> {
     session.create("tank", 128, &[]);
     session.ok(&["zfs", "create", "-u", "tank/a"]);
     session.ok(&["zfs", "create", "-u", "tank/a/b"]);
-    session.ok(&["zfs", "snapshot", "-r", "tank/a@1", "tank@0"]);
+    session.ok(&["zfs", "snapshot", "-r", "tank/a@1"]);
+    session.ok(&["zfs", "snapshot", "tank@0"]);
     session.ok(&["zfs", "snapshot", "tank/a@2"]);
     Some(session)
 }
