@@ -217,7 +217,7 @@ fn is_done(shape: Shape, pool: &Pool) -> bool {
 }
 
 /// What takes longer goes on for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 fn wait_whole(pool: &Arc<Pool>, what: &str) {
     let begun = Instant::now();
