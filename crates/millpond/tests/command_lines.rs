@@ -428,7 +428,7 @@ fn a_mistyped_command_is_guessed_and_one_that_is_not_there_yet_says_so_alone() {
             "unrecognized command 'statsu'; did you mean 'status'?",
         ),
         ("zfs share tank", "'zfs share' is not there yet: "),
-        ("zfs program tank b", "'zfs program' is not there yet: "),
+        ("zfs unshare tank", "'zfs unshare' is not there yet: "),
     ] {
         let output = sandbox.run(line);
         assert_eq!(output.status, 2, "{line}: {output:?}");
