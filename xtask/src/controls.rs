@@ -10,7 +10,7 @@ mod copy;
 mod tests;
 
 use crate::environment::{root, target};
-use crate::run::{TaskError, TaskResult, cargo, complain, say};
+use crate::run::{TaskError, TaskResult, cargo, complain, say, wait_at_most};
 use control::Control;
 use copy::Copy;
 use std::fs::File;
@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 /// A test that has not ended by then is taken for one that hangs, which is red as well.
 const TIME_MAX: Duration = Duration::from_secs(600);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What came of a control.
 enum Outcome {
@@ -139,21 +138,17 @@ fn build_and_test(
     test.args(control.arguments.split_whitespace());
     test.process_group(0);
     let mut child = test.spawn().map_err(failed)?;
-    let end = Instant::now() + TIME_MAX;
-    while Instant::now() < end {
-        match child.try_wait().map_err(failed)? {
-            Some(status) if status.success() => {
-                let printed = std::fs::read_to_string(log).map_err(failed)?;
-                let none = !printed.lines().any(has_passed);
-                return Ok(if none {
-                    Outcome::Broken("no test has this name".to_owned())
-                } else {
-                    Outcome::Green
-                });
-            }
-            Some(_) => return Ok(Outcome::Red("failed")),
-            None => std::thread::sleep(LOOK_EVERY),
+    if let Some(status) = wait_at_most(&mut child, TIME_MAX).map_err(failed)? {
+        if !status.success() {
+            return Ok(Outcome::Red("failed"));
         }
+        let printed = std::fs::read_to_string(log).map_err(failed)?;
+        let none = !printed.lines().any(has_passed);
+        return Ok(if none {
+            Outcome::Broken("no test has this name".to_owned())
+        } else {
+            Outcome::Green
+        });
     }
     // The test program is cargo's child, in its group.
     let group = format!("-{}", child.id());

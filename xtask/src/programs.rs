@@ -3,7 +3,7 @@
 
 use crate::ci::PROFILE;
 use crate::environment::{Environment, root};
-use crate::run::{TaskError, TaskResult, cargo, describe, say};
+use crate::run::{TaskError, TaskResult, cargo, describe, say, wait_at_most};
 use crate::tally::{Outcome, Tally};
 use cargo_metadata::Message;
 use std::collections::VecDeque;
@@ -46,9 +46,6 @@ const ALONE: &[&str] = &[
 /// How long a program of a level that has an end may run: three times as long as the longest needs on two busy CPUs.
 /// One that hangs must not take with it what all others have found.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1200);
-
-/// How often it is looked whether a program has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How programs are run.
 #[derive(Clone, Copy, Debug)]
@@ -183,12 +180,8 @@ fn end_of(child: &mut Child, limit: Option<Duration>) -> std::io::Result<ExitSta
     let Some(limit) = limit else {
         return child.wait();
     };
-    let begin = Instant::now();
-    while begin.elapsed() < limit {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        std::thread::sleep(LOOK_AGAIN);
+    if let Some(status) = wait_at_most(child, limit)? {
+        return Ok(status);
     }
     say(&format!("killed after {} s", limit.as_secs()));
     child.kill()?;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
-use std::time::Instant;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// What can go wrong in a task.
 #[derive(Debug)]
@@ -69,6 +69,24 @@ pub(crate) fn step(name: &str, command: &mut Command) -> TaskResult {
     } else {
         Err(TaskError::Status(line, status))
     }
+}
+
+/// How often it is looked whether a command has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Waits for the end of a command, but no longer than the limit: none if it goes on.
+pub(crate) fn wait_at_most(
+    child: &mut Child,
+    limit: Duration,
+) -> std::io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(None)
 }
 
 /// The cargo that runs us.

@@ -38,7 +38,5 @@ mod tests;
 
 pub use error::ProgramError;
 pub use host::{Action, Entry, Host, Listing, Mode, Refusal, errno};
-pub use run::{
-    INSTRUCTIONS_DEFAULT, INSTRUCTIONS_MAX, Limits, MEMORY_DEFAULT, MEMORY_MAX, Script, run,
-};
+pub use run::{INSTRUCTIONS_MAX, Limits, MEMORY_MAX, Script, run};
 pub use value::Value;

@@ -11,12 +11,8 @@ use crate::source::translate;
 use crate::value::Unreturnable;
 use crate::{Host, ProgramError, Value};
 
-/// The limit of instructions that programs have if nobody says another.
-pub const INSTRUCTIONS_DEFAULT: u64 = 10_000_000;
 /// The largest limit of instructions.
 pub const INSTRUCTIONS_MAX: u64 = 100_000_000;
-/// The bytes of memory that programs have if nobody says otherwise.
-pub const MEMORY_DEFAULT: u64 = 10 << 20;
 /// The largest limit of memory, in bytes.
 pub const MEMORY_MAX: u64 = 100 << 20;
 

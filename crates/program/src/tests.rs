@@ -69,7 +69,7 @@ impl Host for Fake {
 fn limits() -> Limits {
     Limits {
         instructions: 1_000_000,
-        memory_bytes: MEMORY_DEFAULT,
+        memory_bytes: 10 << 20,
         interrupted: Box::new(|| false),
     }
 }

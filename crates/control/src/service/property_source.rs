@@ -74,9 +74,7 @@ fn user(owner: &dyn PropertySource, name: &str) -> Result<Option<Setting>, Failu
 
 fn native(owner: &dyn PropertySource, row: &'static Row) -> Result<Option<Setting>, Failure> {
     let kind = owner.kind();
-    let applies = row.types.intersects(kind)
-        && (kind != Types::SNAPSHOT || applies_to_head(row, owner.head_kind()));
-    if !applies {
+    if !applies(row, owner) {
         return Ok(None);
     }
     let text = |text: &str| Ok(Some(Setting::measured(Value::Text(text.to_owned()))));
@@ -114,10 +112,13 @@ fn native(owner: &dyn PropertySource, row: &'static Row) -> Result<Option<Settin
     Ok(Some(setting))
 }
 
-/// Properties of snapshots that only file systems' or only volumes' have.
-fn applies_to_head(row: &Row, head: Types) -> bool {
+/// Whether a dataset has a property; a snapshot has none that only file systems or only volumes have, unless its own
+/// head is one.
+pub(super) fn applies(row: &Row, owner: &dyn PropertySource) -> bool {
+    let kind = owner.kind();
     let of_heads = row.types.intersection(Types::HEADS);
-    of_heads.is_empty() || of_heads.intersects(head)
+    let suits_head = || of_heads.is_empty() || of_heads.intersects(owner.head_kind());
+    row.types.intersects(kind) && (kind != Types::SNAPSHOT || suits_head())
 }
 
 fn measured(

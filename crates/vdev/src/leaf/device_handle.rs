@@ -194,8 +194,11 @@ impl DeviceHandle {
     pub(crate) fn note_lost(&self, txg: Txg, is_stored: bool) {
         let copies = self.has_lost_copies.swap(false, Ordering::AcqRel);
         let writes = self.has_lost_writes.swap(false, Ordering::AcqRel);
+        if !is_stored || !(copies || writes) {
+            return;
+        }
         let mut missed = self.missed.lock();
-        if is_stored && (copies || (writes && missed.is_in_any())) {
+        if copies || missed.is_in_any() {
             missed.note_passing(txg);
             self.missed_changed(&missed);
         }

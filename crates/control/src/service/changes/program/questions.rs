@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use admin::{
-    DATASET_PROPERTIES, Failure, PropertyName, Setting, Source, Types, Value as Stored,
+    DATASET_PROPERTIES, Failure, PropertyName, Setting, Source, Value as Stored,
     find_dataset_property, name,
 };
 use dsl::{Dataset, DslError};
@@ -13,7 +13,7 @@ use program::{Action, Entry, Host, Listing, Mode, Refusal, Value};
 use super::actions::act;
 use crate::service::Service;
 use crate::service::dataset_index::PoolDatasetIndex;
-use crate::service::property_source::{PropertySource, named};
+use crate::service::property_source::{PropertySource, applies, named};
 use crate::service::walk::DatasetIndex;
 
 /// How many notes of a program are kept, and how long one is.
@@ -191,12 +191,9 @@ impl Host for PoolHost<'_> {
             }
             Listing::SystemProperties => {
                 let source = self.source(full_name)?;
-                let (kind, of_head) = (source.kind(), source.head_kind());
-                let rows = DATASET_PROPERTIES.iter().filter(|row| {
-                    let of_heads = row.types.intersection(Types::HEADS);
-                    let suits = of_heads.is_empty() || of_heads.intersects(of_head);
-                    row.visible && row.types.intersects(kind) && (kind != Types::SNAPSHOT || suits)
-                });
+                let rows = DATASET_PROPERTIES
+                    .iter()
+                    .filter(|row| row.visible && applies(row, &*source));
                 Ok(rows.map(|row| one(row.name.to_owned())).collect())
             }
         }
