@@ -180,11 +180,34 @@ impl Dataset {
         }
         let missing = || DslError::damaged(self.id(), "its head does not know the snapshot");
         let head = self.directory().head()?.ok_or_else(missing)?;
-        let entries = head.snapshot_names()?.entries()?;
-        let entry = entries.into_iter().find(|entry| entry.value == self.id().0);
-        let name = name_of(&entry.ok_or_else(missing)?.name);
-        *self.snapshot_name.lock() = Some(name.clone());
+        let stamp = self.dsl.stamp();
+        let name = self
+            .name_among(&head.snapshot_names()?)?
+            .ok_or_else(missing)?;
+        let mut kept = self.snapshot_name.lock();
+        if kept.is_none() && self.dsl.stamp() == stamp {
+            *kept = Some(name.clone());
+        }
         Ok(name)
+    }
+
+    /// The name by which its head knows the snapshot now, for the tasks that change it: they ask the names themselves,
+    /// whatever is kept beside them.
+    pub(crate) fn name_in_head(&self, names: &Zap) -> Result<String> {
+        let kept = self.snapshot_name.lock().clone();
+        if let Some(kept) = kept
+            && names.lookup(kept.as_bytes())? == Some(self.id().0)
+        {
+            return Ok(kept);
+        }
+        let missing = || DslError::damaged(self.id(), "its head does not know the snapshot");
+        self.name_among(names)?.ok_or_else(missing)
+    }
+
+    fn name_among(&self, names: &Zap) -> Result<Option<String>> {
+        let entries = names.entries()?;
+        let entry = entries.into_iter().find(|entry| entry.value == self.id().0);
+        Ok(entry.map(|entry| name_of(&entry.name)))
     }
 
     pub(crate) fn set_snapshot_name(self: &Arc<Self>, tx: &Tx, name: &str) {

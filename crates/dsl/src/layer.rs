@@ -223,23 +223,37 @@ impl Dsl {
     }
 
     pub(crate) fn load_directory(&self, id: ObjectId, depth: usize) -> Result<Arc<Directory>> {
-        if let Some(directory) = self.directories.get(id) {
-            return Ok(directory);
-        }
         if depth > 2 * name::DEPTH_MAX {
             return Err(DslError::damaged(id, "directories are nested too deep"));
         }
-        let directory = Directory::load(self, id, depth, None)?;
-        Ok(self.directories.enter(id, Arc::new(directory)))
+        let load = || Directory::load(self, id, depth, None);
+        self.live(&self.directories, id, load)
+    }
+
+    /// The live copy of what an object is, which is loaded if there is none. What a task may have changed meanwhile is
+    /// loaded again: the object may have become another dataset.
+    fn live<T>(
+        &self,
+        table: &Registry<T>,
+        id: ObjectId,
+        load: impl Fn() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        loop {
+            if let Some(live) = table.get(id) {
+                return Ok(live);
+            }
+            let stamp = self.stamp();
+            let fresh = Arc::new(load()?);
+            if let Some(live) = table.enter(id, fresh, || self.stamp() == stamp) {
+                return Ok(live);
+            }
+        }
     }
 
     /// A directory that was just found as a child, under that name.
     pub(crate) fn load_child(&self, id: ObjectId, hangs: &str) -> Result<Arc<Directory>> {
-        if let Some(directory) = self.directories.get(id) {
-            return Ok(directory);
-        }
-        let directory = Directory::load(self, id, 0, Some(hangs))?;
-        Ok(self.directories.enter(id, Arc::new(directory)))
+        let load = || Directory::load(self, id, 0, Some(hangs));
+        self.live(&self.directories, id, load)
     }
 
     /// A directory by its path, `pool/a/b`.
@@ -247,6 +261,25 @@ impl Dsl {
     /// # Errors
     /// There is none, or one on the way cannot be read.
     pub fn directory(&self, path: &str) -> Result<Arc<Directory>> {
+        self.unless_changed(|| self.find_directory(path))
+    }
+
+    /// What fails is looked at again if a task has ended meanwhile: then it may not be there any more.
+    fn unless_changed<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            let stamp = self.stamp();
+            let found = look();
+            let is_told = matches!(
+                found,
+                Ok(_) | Err(DslError::NotFound { .. } | DslError::BadName { .. })
+            );
+            if is_told || self.stamp() == stamp {
+                return found;
+            }
+        }
+    }
+
+    fn find_directory(&self, path: &str) -> Result<Arc<Directory>> {
         let mut components = path.split('/');
         if components.next() != Some(self.pool_name().as_str()) {
             return Err(DslError::not_found(path));
@@ -291,19 +324,38 @@ impl Dsl {
     /// # Errors
     /// There is none there, or it cannot be read.
     pub fn dataset_by_id(&self, id: ObjectId) -> Result<Arc<Dataset>> {
-        if let Some(dataset) = self.datasets.get(id) {
-            return Ok(dataset);
-        }
-        let dataset = Dataset::load(self, id, None)?;
-        Ok(self.datasets.enter(id, Arc::new(dataset)))
+        self.live(&self.datasets, id, || Dataset::load(self, id, None))
     }
 
-    pub(crate) fn snapshot_by_id(&self, id: ObjectId, name: &str) -> Result<Arc<Dataset>> {
+    /// A snapshot by its object, which a name led to under a stamp.
+    pub(crate) fn snapshot_by_id(
+        &self,
+        id: ObjectId,
+        (name, stamp): (&str, u64),
+    ) -> Result<Arc<Dataset>> {
         if let Some(dataset) = self.datasets.get(id) {
             return Ok(dataset);
         }
-        let dataset = Dataset::load(self, id, Some(name.to_owned()))?;
-        Ok(self.datasets.enter(id, Arc::new(dataset)))
+        let fresh = Arc::new(Dataset::load(self, id, Some(name.to_owned()))?);
+        let live = self.datasets.enter(id, fresh, || self.stamp() == stamp);
+        // The name may be another one's by now; who asks for it looks for it.
+        live.map_or_else(|| self.dataset_by_id(id), Ok)
+    }
+
+    /// Looks at several things that belong together while tasks may change them. What fails is looked at once more
+    /// while none does: only then it is a failure, and not a dataset that went meanwhile. Not for tasks, nor with locks
+    /// that tasks take.
+    ///
+    /// # Errors
+    /// Those of the second look.
+    pub fn settled<T, E>(
+        &self,
+        look: impl Fn() -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        look().or_else(|_| {
+            let _quiet = self.quiet();
+            look()
+        })
     }
 
     /// A head or snapshot by its full name.
@@ -311,14 +363,15 @@ impl Dsl {
     /// # Errors
     /// The name is malformed, there is no such dataset, or it cannot be read.
     pub fn dataset(&self, full_name: &str) -> Result<Arc<Dataset>> {
-        match parse(full_name)? {
+        let target = parse(full_name)?;
+        self.unless_changed(|| match target {
             Target::Head { dataset } => self.head(dataset),
             Target::Snapshot { dataset, snapshot } => self
                 .head(dataset)?
                 .snapshot(snapshot)?
                 .ok_or_else(|| DslError::not_found(full_name)),
             Target::Bookmark { .. } => Err(DslError::not_found(full_name)),
-        }
+        })
     }
 
     /// A head by its path.
@@ -326,8 +379,10 @@ impl Dsl {
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn head(&self, path: &str) -> Result<Arc<Dataset>> {
-        let directory = self.directory(path)?;
-        directory.head()?.ok_or_else(|| DslError::not_found(path))
+        self.unless_changed(|| {
+            let directory = self.directory(path)?;
+            directory.head()?.ok_or_else(|| DslError::not_found(path))
+        })
     }
 
     /// The head with that number, if it is open.

@@ -23,18 +23,27 @@ impl<T> Registry<T> {
         self.table.lock().get(&id).and_then(Weak::upgrade)
     }
 
-    /// Enters `fresh`, unless another copy was faster: then that one.
-    pub(crate) fn enter(&self, id: ObjectId, fresh: Arc<T>) -> Arc<T> {
+    /// Enters `fresh`, unless another copy was faster: then that one. Nothing where `is_current` denies that the thing
+    /// is still as it was loaded; it is asked while nobody enters or forgets anything.
+    pub(crate) fn enter(
+        &self,
+        id: ObjectId,
+        fresh: Arc<T>,
+        is_current: impl FnOnce() -> bool,
+    ) -> Option<Arc<T>> {
         let sweep = tunables::REGISTRY_SWEEP.count();
         let mut table = self.table.lock();
         if let Some(present) = table.get(&id).and_then(Weak::upgrade) {
-            return present;
+            return Some(present);
+        }
+        if !is_current() {
+            return None;
         }
         if table.len() % sweep == sweep - 1 {
             table.retain(|_, weak| weak.strong_count() != 0);
         }
         table.insert(id, Arc::downgrade(&fresh));
-        fresh
+        Some(fresh)
     }
 
     /// How many live things it knows.
@@ -48,3 +57,6 @@ impl<T> Registry<T> {
         self.table.lock().remove(&id);
     }
 }
+
+#[cfg(test)]
+mod tests;

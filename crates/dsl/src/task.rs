@@ -196,6 +196,8 @@ impl Dsl {
         services.begin_task();
         let done = task.apply(&context);
         drop(impatient);
+        // Before live copies are forgotten, too: what was loaded until now is not entered any more.
+        self.new_stamp();
         if done.is_ok() {
             tx.keep();
         } else {

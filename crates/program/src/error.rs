@@ -11,7 +11,7 @@ pub enum ProgramError {
     /// It failed, or asked for what cannot be: the message, and where it was called from.
     #[error("{0}")]
     Failed(String),
-    /// It ran for longer than it may.
+    /// It ran for longer than it may: by its instructions, or by the CPU time that it took for them.
     #[error("Channel program timed out.")]
     Instructions,
     /// It needed more memory than it may.

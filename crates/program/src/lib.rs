@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | `run` | a script from its text to its result |
+//! | `limits` | what bounds it |
 //! | `host` | what the script may ask, as a trait |
 //! | `source` | Lua with whole numbers only, as the interpreter takes it |
 //! | `meter` | how many instructions are left, and whether the result is still wanted |
@@ -26,6 +27,7 @@ mod error;
 mod host;
 mod interface;
 mod library;
+mod limits;
 mod meter;
 mod patterns;
 mod run;
@@ -38,5 +40,6 @@ mod tests;
 
 pub use error::ProgramError;
 pub use host::{Action, Entry, Host, Listing, Mode, Refusal, errno};
-pub use run::{INSTRUCTIONS_MAX, Limits, MEMORY_MAX, Script, run};
+pub use limits::{INSTRUCTIONS_MAX, Limits, MEMORY_MAX};
+pub use run::{Script, run};
 pub use value::Value;

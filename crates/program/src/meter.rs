@@ -5,6 +5,7 @@ use std::cell::Cell;
 use mlua::Error;
 
 use crate::ProgramError;
+use crate::limits::Limits;
 
 /// How many instructions the interpreter executes between two looks at the meter.
 pub(crate) const STRIDE: u32 = 100;
@@ -17,20 +18,23 @@ pub(crate) struct Meter {
     /// Why it has to end. It cannot be caught: each look at the meter fails from then on.
     ended: Cell<Option<fn() -> ProgramError>>,
     interrupted: Box<dyn Fn() -> bool>,
+    /// The CPU time of the thread, and where it ends.
+    cpu_ns: Box<dyn Fn() -> u64>,
+    cpu_end_ns: u64,
     /// The longest string.
     bytes_max: usize,
 }
 
 impl Meter {
-    pub(crate) fn new(
-        instructions: u64,
-        bytes_max: usize,
-        interrupted: Box<dyn Fn() -> bool>,
-    ) -> Self {
+    /// For a program that begins now, with strings of `bytes_max`.
+    pub(crate) fn new(limits: Limits, bytes_max: usize) -> Self {
+        let cpu_end_ns = (limits.cpu_ns)().saturating_add(limits.cpu_max_ns());
         Self {
-            left: Cell::new(instructions),
+            left: Cell::new(limits.instructions),
             ended: Cell::new(None),
-            interrupted,
+            interrupted: limits.interrupted,
+            cpu_ns: limits.cpu_ns,
+            cpu_end_ns,
             bytes_max,
         }
     }
@@ -43,13 +47,18 @@ impl Meter {
     /// Counts instructions.
     ///
     /// # Errors
-    /// There are none left, or nobody waits for the program.
+    /// There are none left, or no CPU time, or nobody waits for the program.
     pub(crate) fn instructions(&self, count: u64) -> mlua::Result<()> {
         if self.ended.get().is_none() {
             match self.left.get().checked_sub(count) {
-                Some(left) if !(self.interrupted)() => self.left.set(left),
-                Some(_) => self.ended.set(Some(|| ProgramError::Interrupted)),
                 None => self.ended.set(Some(|| ProgramError::Instructions)),
+                Some(_) if (self.interrupted)() => {
+                    self.ended.set(Some(|| ProgramError::Interrupted));
+                }
+                Some(_) if (self.cpu_ns)() > self.cpu_end_ns => {
+                    self.ended.set(Some(|| ProgramError::Instructions));
+                }
+                Some(left) => self.left.set(left),
             }
         }
         match self.ended() {

@@ -6,28 +6,14 @@ use mlua::{ChunkMode, Error, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, 
 
 use crate::interface::{self, Rights};
 use crate::library;
+use crate::limits::Limits;
 use crate::meter::{Meter, STRIDE};
 use crate::source::translate;
 use crate::value::Unreturnable;
 use crate::{Host, ProgramError, Value};
 
-/// The largest limit of instructions.
-pub const INSTRUCTIONS_MAX: u64 = 100_000_000;
-/// The largest limit of memory, in bytes.
-pub const MEMORY_MAX: u64 = 100 << 20;
-
 /// How the script is called in messages.
 const CHUNK: &str = "channel program";
-
-/// What bounds a program.
-pub struct Limits {
-    /// How many instructions it may execute.
-    pub instructions: u64,
-    /// How many bytes of memory it may have.
-    pub memory_bytes: u64,
-    /// Asked every few instructions: whether it has to end.
-    pub interrupted: Box<dyn Fn() -> bool>,
-}
 
 /// A program to run.
 pub struct Script<'a> {
@@ -49,13 +35,11 @@ pub fn run(
     host: &dyn Host,
 ) -> Result<Option<Value>, ProgramError> {
     let memory = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
-    let allowed = (1..=INSTRUCTIONS_MAX).contains(&limits.instructions)
-        && (1..=MEMORY_MAX).contains(&limits.memory_bytes);
-    if !allowed {
+    if !limits.are_allowed() {
         return Err(ProgramError::Limits);
     }
     let text = translate(script.text).map_err(ProgramError::Syntax)?;
-    let meter = Rc::new(Meter::new(limits.instructions, memory, limits.interrupted));
+    let meter = Rc::new(Meter::new(limits, memory));
     let outcome = execute(script, &text, memory, &meter, host);
     // Where it had to end it may have caught that and gone on for a moment.
     if let Some(ended) = meter.ended() {

@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use super::*;
@@ -70,6 +70,7 @@ fn limits() -> Limits {
     Limits {
         instructions: 1_000_000,
         memory_bytes: 10 << 20,
+        cpu_ns: Box::new(|| 0),
         interrupted: Box::new(|| false),
     }
 }
@@ -236,6 +237,7 @@ fn limits_that_are_none_are_refused() {
         let limits = Limits {
             instructions,
             memory_bytes,
+            cpu_ns: Box::new(|| 0),
             interrupted: Box::new(|| false),
         };
         let script = Script {
@@ -261,6 +263,29 @@ fn an_interrupted_program_ends() {
     };
     let error = run(&script, limits, &Fake::default());
     assert_eq!(error, Err(ProgramError::Interrupted));
+}
+
+/// Instructions can be dear: those that join large strings.
+#[test]
+fn a_program_ends_by_its_cpu_time() {
+    let run_for = |ns: u64| {
+        let looks = Cell::new(0);
+        let limits = Limits {
+            // Each look comes so much later than the one before.
+            cpu_ns: Box::new(move || looks.replace(looks.get() + ns)),
+            ..limits()
+        };
+        let script = Script {
+            text: b"for i = 1, 1000 do end return true",
+            arguments: &[],
+            read_only: true,
+        };
+        run(&script, limits, &Fake::default())
+    };
+    // A million instructions have a second, and these are some thousand: ten looks or more.
+    let timed_out = Err(ProgramError::Instructions);
+    assert_eq!(run_for(300_000_000), timed_out);
+    assert_eq!(run_for(10_000), Ok(Some(Value::Boolean(true))));
 }
 
 /// Scripts that would run for ever, or as long as it takes to count to 2^60.

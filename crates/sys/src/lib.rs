@@ -9,6 +9,7 @@
 
 mod buffer;
 mod client;
+mod cpu_time;
 mod dirty_pages;
 mod file;
 mod file_project;
@@ -35,6 +36,7 @@ pub mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use client::Client;
+pub use cpu_time::thread_cpu_ns;
 pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Backing, Create, File, FileKind, OpenMode, backing_file, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};

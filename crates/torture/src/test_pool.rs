@@ -2,8 +2,8 @@
 
 use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
-use crate::pool_model::PoolModel;
 use crate::pool_model::choose::ChangeChooser;
+use crate::pool_model::{Change, PoolModel};
 use crate::random::Random;
 use crate::real;
 use crate::tunables::{self, Kept};
@@ -169,15 +169,24 @@ impl TestPool {
     /// If they cannot be set.
     pub fn draw_storage(&self, seed: u64, verified: bool, pool_model: Option<&mut PoolModel>) {
         let changes = crate::pool_model::choose::storage(POOL, seed, verified);
+        let made_with = self.own_deduplication();
         for change in &changes {
             crate::pool_model::real::apply(self, change).expect("a property is set");
         }
         if let Some(pool_model) = pool_model {
-            for change in &changes {
+            for change in made_with.iter().chain(&changes) {
                 pool_model.apply(change).expect("a property is set");
             }
         }
         println!("storage: {changes:?}");
+    }
+
+    /// What the root file system was made with, as a model is told.
+    fn own_deduplication(&self) -> Option<Change> {
+        let root = self.pool.dsl().head(POOL).expect("the root file system");
+        let row = dsl::property::dataset::find(DEDUP.name).expect("a property");
+        let own = root.effective(row).expect("its properties are read");
+        own.map(|(value, _)| Change::Set(POOL.to_owned(), DEDUP.name.to_owned(), value))
     }
 
     /// The pool's root file system.

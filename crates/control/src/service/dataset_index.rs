@@ -99,18 +99,46 @@ impl PoolDatasetIndex<'_> {
     }
 }
 
+impl PoolDatasetIndex<'_> {
+    /// What was found under a name, as its properties are asked for; none if it went meanwhile.
+    fn source(
+        &self,
+        name: String,
+        dataset: Arc<Dataset>,
+    ) -> Result<Option<DatasetSource<'_>>, Failure> {
+        if let Ok(source) = self.head(name.clone(), dataset) {
+            return Ok(Some(source));
+        }
+        let again = || match missing_is_none(self.dsl.dataset(&name))? {
+            None => Ok(None),
+            Some(dataset) => self.head(name.clone(), dataset).map(Some),
+        };
+        self.dsl.settled(again)
+    }
+}
+
 impl DatasetIndex for PoolDatasetIndex<'_> {
     fn root(&self) -> String {
         self.dsl.pool_name()
     }
 
+    fn stamp(&self) -> u64 {
+        self.dsl.stamp()
+    }
+
+    fn settle(&self) {
+        drop(self.dsl.quiet());
+    }
+
     fn find(&self, full_name: &str) -> Result<Option<Box<dyn PropertySource + '_>>, Failure> {
         if let Some((head, short)) = full_name.split_once('#') {
-            let Some(head) = missing_is_none(self.dsl.head(head))? else {
-                return Ok(None);
+            let look = || {
+                let head = self.dsl.head(head)?;
+                let found = head.bookmark(short)?;
+                Ok(found.map(|bookmark| (head, bookmark)))
             };
-            let found = head.bookmark(short).map_err(unreadable)?;
-            return Ok(found.map(|bookmark| {
+            let found = missing_is_none(self.dsl.settled(look))?.flatten();
+            return Ok(found.map(|(head, bookmark)| {
                 Box::new(BookmarkSource {
                     name: full_name.to_owned(),
                     head,
@@ -118,17 +146,18 @@ impl DatasetIndex for PoolDatasetIndex<'_> {
                 }) as Box<_>
             }));
         }
-        match missing_is_none(self.dsl.dataset(full_name))? {
+        match missing_is_none(self.dsl.settled(|| self.dsl.dataset(full_name)))? {
             None => Ok(None),
-            Some(dataset) => Ok(Some(Box::new(self.head(full_name.to_owned(), dataset)?))),
+            Some(dataset) => {
+                let source = self.source(full_name.to_owned(), dataset)?;
+                Ok(source.map(|source| Box::new(source) as Box<_>))
+            }
         }
     }
 
     fn children(&self, dataset: &str) -> Result<Vec<String>, Failure> {
-        let Some(directory) = missing_is_none(self.dsl.directory(dataset))? else {
-            return Ok(Vec::new());
-        };
-        let children = directory.children().map_err(unreadable)?;
+        let look = || self.dsl.directory(dataset)?.children();
+        let children = missing_is_none(self.dsl.settled(look))?.unwrap_or_default();
         Ok(children
             .iter()
             .map(|child| format!("{dataset}/{}", child.component()))
@@ -140,12 +169,12 @@ impl DatasetIndex for PoolDatasetIndex<'_> {
         dataset: &str,
         visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let Some(head) = missing_is_none(self.dsl.head(dataset))? else {
-            return Ok(());
-        };
-        for snapshot in head.snapshots().map_err(unreadable)? {
-            let short = snapshot.snapshot_name().map_err(unreadable)?;
-            visit(&self.head(format!("{dataset}@{short}"), snapshot)?)?;
+        let look = || self.dsl.head(dataset)?.named_snapshots();
+        let found = missing_is_none(self.dsl.settled(look))?.unwrap_or_default();
+        for (short, snapshot) in found {
+            if let Some(source) = self.source(format!("{dataset}@{short}"), snapshot)? {
+                visit(&source)?;
+            }
         }
         Ok(())
     }
@@ -155,10 +184,15 @@ impl DatasetIndex for PoolDatasetIndex<'_> {
         dataset: &str,
         visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let Some(head) = missing_is_none(self.dsl.head(dataset))? else {
+        let look = || {
+            let head = self.dsl.head(dataset)?;
+            let bookmarks = head.bookmarks()?;
+            Ok((head, bookmarks))
+        };
+        let Some((head, bookmarks)) = missing_is_none(self.dsl.settled(look))? else {
             return Ok(());
         };
-        for bookmark in head.bookmarks().map_err(unreadable)? {
+        for bookmark in bookmarks {
             let name = format!("{dataset}#{}", bookmark.name);
             visit(&BookmarkSource {
                 name,

@@ -8,7 +8,7 @@ use dsl::property::{
     AclType, SnapshotDirectory,
     dataset::{ACLTYPE, SNAPDIR},
 };
-use dsl::{Dataset, Dsl, property};
+use dsl::{Dataset, Dsl, DslError, property};
 use intent::{Log, LogBias, SyncPolicy};
 use pool::Pool;
 use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
@@ -80,15 +80,18 @@ impl FileSource {
     /// They cannot be read.
     pub fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotRecord>, Failure> {
         let head = self.0.dataset(dataset)?;
-        let mut found = Vec::new();
-        for snapshot in head.snapshots().map_err(unreadable)? {
-            found.push(SnapshotRecord {
-                name: snapshot.snapshot_name().map_err(unreadable)?,
-                guid: snapshot.guid().map_err(unreadable)?.0,
-                object_set: snapshot.id().0,
-            });
-        }
-        Ok(found)
+        let look = || {
+            let found = head.named_snapshots()?.into_iter();
+            let record = |(name, snapshot): (String, Arc<Dataset>)| {
+                Ok(SnapshotRecord {
+                    name,
+                    guid: snapshot.guid()?.0,
+                    object_set: snapshot.id().0,
+                })
+            };
+            found.map(record).collect::<Result<Vec<_>, DslError>>()
+        };
+        self.0.dsl().settled(look).map_err(unreadable)
     }
 
     /// Opens a snapshot of a dataset by its guid.
@@ -101,10 +104,17 @@ impl FileSource {
         guid: u64,
         options: &MountOptions,
     ) -> Result<Arc<FileSystem>, Failure> {
-        for snapshot in self.0.dataset(dataset)?.snapshots().map_err(unreadable)? {
-            if snapshot.guid().map_err(unreadable)?.0 == guid {
-                return self.0.open(&snapshot, options);
+        let head = self.0.dataset(dataset)?;
+        let look = || {
+            for snapshot in head.snapshots()? {
+                if snapshot.guid()?.0 == guid {
+                    return Ok(Some(snapshot));
+                }
             }
+            Ok::<_, DslError>(None)
+        };
+        if let Some(snapshot) = self.0.dsl().settled(look).map_err(unreadable)? {
+            return self.0.open(&snapshot, options);
         }
         Err(Failure::new(
             FailureKind::Missing,
@@ -162,7 +172,8 @@ impl PoolSource {
     }
 
     pub(super) fn dataset(&self, name: &str) -> Result<Arc<Dataset>, Failure> {
-        self.dsl().dataset(name).map_err(|error| {
+        let found = self.dsl().settled(|| self.dsl().dataset(name));
+        found.map_err(|error| {
             let (kind, text) = reason(&error);
             Failure::new(kind, text)
         })

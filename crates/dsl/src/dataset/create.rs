@@ -82,6 +82,8 @@ pub(crate) fn create_head(
         adopt(dsl, tx, origin, directory, object.id())?;
     }
     directory.change(tx, |phys| phys.head_dataset = object.id())?;
+    // A copy of what the object was before is nobody's.
+    dsl.datasets.forget(object.id());
     let dataset = dsl.dataset_by_id(object.id())?;
     dataset.leave_memory_if_undone(tx);
     Ok(dataset)

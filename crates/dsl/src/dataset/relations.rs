@@ -38,6 +38,7 @@ impl Dataset {
     /// This is no head, or the snapshot cannot be read.
     pub fn snapshot(&self, name: &str) -> Result<Option<Arc<Self>>> {
         let phys = self.phys()?;
+        let stamp = self.dsl.stamp();
         let zap = self.snapshot_names()?;
         let how = if phys.has_flag(DatasetPhys::FLAG_CASE_INSENSITIVE) {
             ZapMatch::Normalized
@@ -49,7 +50,7 @@ impl Dataset {
             Some(found) => {
                 let stored = name_of(&found.name);
                 self.dsl
-                    .snapshot_by_id(ObjectId(found.value), &stored)
+                    .snapshot_by_id(ObjectId(found.value), (&stored, stamp))
                     .map(Some)
             }
         }
@@ -60,16 +61,28 @@ impl Dataset {
     /// # Errors
     /// A snapshot cannot be read.
     pub fn snapshots(&self) -> Result<Vec<Arc<Self>>> {
+        let found = self.named_snapshots()?.into_iter();
+        Ok(found.map(|(_, snapshot)| snapshot).collect())
+    }
+
+    /// [`Self::snapshots`] with their names.
+    ///
+    /// # Errors
+    /// A snapshot cannot be read.
+    pub fn named_snapshots(&self) -> Result<Vec<(String, Arc<Self>)>> {
         let mut found = Vec::new();
+        let stamp = self.dsl.stamp();
         for entry in self.snapshot_names()?.entries()? {
             let name = name_of(&entry.name);
             if !is_hidden(&name) {
-                let snapshot = self.dsl.snapshot_by_id(ObjectId(entry.value), &name)?;
+                let id = ObjectId(entry.value);
+                let snapshot = self.dsl.snapshot_by_id(id, (&name, stamp))?;
                 found.push((snapshot.phys()?.creation_txg, name, snapshot));
             }
         }
         found.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
-        Ok(found.into_iter().map(|(_, _, snapshot)| snapshot).collect())
+        let found = found.into_iter();
+        Ok(found.map(|(_, name, snapshot)| (name, snapshot)).collect())
     }
 
     /// Whether this head has snapshots, hidden ones included.

@@ -24,6 +24,8 @@ pub(crate) fn create_directory(
     let id = directory_object(&dsl.mos, tx, parent)?;
     let map = dsl.directory_by_id(parent)?.child_map()?;
     map.add(tx, component.as_bytes(), id.0)?;
+    // A copy of what the object was before is nobody's.
+    dsl.directories.forget(id);
     let directory = dsl.directory_by_id(id)?;
     let made = Arc::clone(&directory);
     tx.on_undo(move || made.dsl.directories.forget(made.id()));

@@ -165,10 +165,11 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
         }
         remove_key_from_clones(dsl, tx, &directory.clone_heads()?, phys.creation_txg)?;
     }
-    head.snapshot_names()?
-        .remove(tx, snapshot.snapshot_name()?.as_bytes())?;
+    let names = head.snapshot_names()?;
+    let name = snapshot.name_in_head(&names)?;
+    names.remove(tx, name.as_bytes())?;
     note_snapshots_changed(dsl, tx, &directory)?;
-    if !is_hidden(&snapshot.snapshot_name()?) {
+    if !is_hidden(&name) {
         change_count(tx, &directory, key::SNAPSHOT_COUNT, -1)?;
     }
     for zap in [phys.next_clones, phys.properties, phys.user_references] {

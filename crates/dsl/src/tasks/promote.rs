@@ -52,13 +52,14 @@ impl Parties {
         let old_head = old_directory
             .head()?
             .ok_or_else(|| DslError::damaged(old_directory.id(), "it has no head"))?;
+        let names = old_head.snapshot_names()?;
         let mut shared = Vec::new();
         let mut current = Some(Arc::clone(&origin));
         while let Some(snapshot) = current {
             if snapshot.phys()?.directory != old_directory.id() {
                 break;
             }
-            shared.push((snapshot.snapshot_name()?, Arc::clone(&snapshot)));
+            shared.push((snapshot.name_in_head(&names)?, Arc::clone(&snapshot)));
             current = snapshot.previous()?;
         }
         let old_origin = old_directory.phys()?.origin;

@@ -210,14 +210,14 @@ impl Task for RenameSnapshot {
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let tx = context.tx;
         for (head, snapshot) in self.heads(context)? {
-            let old = snapshot.snapshot_name()?;
+            let names = head.snapshot_names()?;
+            let old = snapshot.name_in_head(&names)?;
             context.record(&HistoryEvent {
                 name: "rename",
                 dataset: &snapshot.name()?,
                 dataset_id: snapshot.id(),
                 text: &format!("-> @{}", self.to),
             })?;
-            let names = head.snapshot_names()?;
             names.remove(tx, old.as_bytes())?;
             names.add(tx, self.to.as_bytes(), snapshot.id().0)?;
             snapshot.set_snapshot_name(tx, &self.to);

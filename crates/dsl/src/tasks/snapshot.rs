@@ -150,7 +150,9 @@ pub(crate) fn take(
         head.unique_bytes = 0;
     })?;
     head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
-    let snapshot = dsl.snapshot_by_id(id, name)?;
+    // A copy of what the object was before is nobody's.
+    dsl.datasets.forget(id);
+    let snapshot = dsl.snapshot_by_id(id, (name, dsl.stamp()))?;
     snapshot.leave_memory_if_undone(tx);
     inherit(dsl, tx, head, &snapshot)?;
     let taken = Succession::Taken {

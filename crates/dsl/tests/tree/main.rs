@@ -9,6 +9,7 @@ mod invariants;
 mod lists;
 mod livelists;
 mod lives;
+mod looks;
 mod memory;
 mod opening;
 mod receive;

@@ -2,6 +2,7 @@
 //! zdb and by the manifests of golden pools. Needs `MILLPOND_BIN` (cargo xtask sets it) and /dev/fuse.
 
 mod answering;
+mod beside_destroys;
 mod busy;
 mod caches;
 mod checkpoints;

@@ -1,6 +1,7 @@
 //! `zfs program`: scripts that ask about datasets and change them, and scripts that would not end.
 
-use super::session::{Session, path};
+use super::lifecycle::kill_server;
+use super::session::{Running, Session, path};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Stdio;
@@ -416,4 +417,66 @@ fn a_program_that_is_stopped_lets_others_go_on() {
     assert!(!ended.status.success());
     session.ok(&["zfs", "snapshot", "tank@after"]);
     assert!(begun.elapsed() < Duration::from_secs(120));
+}
+
+/// An instruction that joins large strings takes as long as ten thousands of others.
+#[test]
+fn a_program_ends_by_its_cpu_time() {
+    let Some(session) = pool() else {
+        return;
+    };
+    let script = "local s = string.rep('a', 20000000) while true do local t = s .. 'b' end";
+    let begun = Instant::now();
+    // Half a million instructions: an hour of this.
+    let told = refused(&session, &["-m", "100000000", "-t", "500000"], script);
+    assert!(told.contains("Channel program timed out."), "{told}");
+    assert!(begun.elapsed() < Duration::from_secs(120));
+}
+
+/// What a program did before the server was killed is there, in its order, and nothing of what came behind.
+#[test]
+fn a_program_of_a_killed_server_was_done_up_to_somewhere() {
+    let Some(mut session) = pool() else {
+        return;
+    };
+    let script = "
+        for i = 1, 100000 do
+            zfs.sync.snapshot('tank/a@s' .. i)
+            zfs.sync.set_prop('tank/a/b', 'at:step', tostring(i))
+            if i > 2 then zfs.sync.destroy('tank/a@s' .. (i - 2)) end
+        end
+    ";
+    let line = line(&session, &["-t", "100000000"], script, &[]);
+    let mut command = session.command(&words(&line));
+    let mut program = Running(command.stderr(Stdio::null()).spawn().expect("it runs"));
+    let numbers = |list: &str| {
+        let names = list.split(' ');
+        let numbers = names.filter_map(|name| name.strip_prefix("tank/a@s"));
+        let mut numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let begun = Instant::now();
+    while numbers(&snapshots(&session))
+        .last()
+        .is_none_or(|last| *last < 5)
+    {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    kill_server(&session, "tank");
+    assert!(!program.0.wait().expect("it ends").success());
+    session.import("tank", &[]);
+    let list = snapshots(&session);
+    let numbers = numbers(&list);
+    let step = session.ok(&["zfs", "get", "-H", "-o", "value", "at:step", "tank/a/b"]);
+    let step: u64 = step.trim().parse().expect("a number");
+    assert!(step >= 4, "{list}: {step}");
+    // The last step may have come to its snapshot, to its property, or to its end.
+    let possible = [
+        vec![step - 1, step, step + 1],
+        vec![step - 2, step - 1, step],
+        vec![step - 1, step],
+    ];
+    assert!(possible.contains(&numbers), "{list}: {step}");
+    session.export_clean("tank");
 }

@@ -309,6 +309,16 @@ impl Drop for Session {
     }
 }
 
+/// A command that ends with the test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A path as text; the session's paths all are.
 pub(crate) fn path(path: &Path) -> &str {
     path.to_str().expect("the session's paths are text")

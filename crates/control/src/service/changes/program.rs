@@ -48,6 +48,7 @@ impl PoolChange for Program {
         let limits = Limits {
             instructions: self.instructions,
             memory_bytes: self.memory_bytes,
+            cpu_ns: Box::new(sys::thread_cpu_ns),
             interrupted: Box::new(move || client.check().is_err()),
         };
         let host = PoolHost::new(service);

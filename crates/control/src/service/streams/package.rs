@@ -6,7 +6,7 @@ use std::sync::Arc;
 use admin::{Failure, FailureKind, SendRequest, is_within};
 use base::{Guid, ObjectId, Txg};
 use dsl::property::{Access, PropertyValue, StoredProperty};
-use dsl::{Dataset, Directory};
+use dsl::{Dataset, Directory, Dsl, DslError};
 use format::NvList;
 use format::nvlist::Value;
 use replication::send::{SendJob, SendOptions};
@@ -16,6 +16,7 @@ use crate::service::refusal::unreadable;
 
 /// What is put into one package.
 struct Packing<'a> {
+    dsl: &'a Dsl,
     request: &'a SendRequest,
     options: SendOptions,
     /// The sent snapshot's name after the `@`, and that of the one that the receiver has.
@@ -45,11 +46,16 @@ struct Snapshot {
 }
 
 /// The package of a snapshot, with `-R` of all below it as well.
-pub(super) fn package(top: &Arc<Dataset>, request: &SendRequest) -> Result<Plan, Failure> {
+pub(super) fn package(
+    dsl: &Dsl,
+    top: &Arc<Dataset>,
+    request: &SendRequest,
+) -> Result<Plan, Failure> {
     let after_at = |name: &'_ str| name.split_once('@').map(|(_, short)| short.to_owned());
     let to = after_at(&request.snapshot).unwrap_or_default();
     let from = request.from.as_deref().and_then(after_at);
     let mut packing = Packing {
+        dsl,
         request,
         options: options(request),
         to: &to,
@@ -82,7 +88,8 @@ impl Packing<'_> {
             let text = "encrypted dataset may not be sent with properties without the raw flag";
             return Err(Failure::cannot(FailureKind::Invalid, "send", &name, text));
         }
-        let system = System::load(head, name, self.to, above)?;
+        let load = || System::load(Arc::clone(&head), name.clone(), self.to, above);
+        let system = self.dsl.settled(load).map_err(unreadable)?;
         let below = match &system {
             Some(system) => system.known_by(self.from.unwrap_or(self.to)),
             None => None,
@@ -262,25 +269,25 @@ impl System {
         name: String,
         to: &str,
         above: Guid,
-    ) -> Result<Option<Self>, Failure> {
-        let Some(last) = head.snapshot(to).map_err(unreadable)? else {
+    ) -> Result<Option<Self>, DslError> {
+        let Some(last) = head.snapshot(to)? else {
             return Ok(None);
         };
-        let until = last.phys().map_err(unreadable)?.creation_txg;
+        let until = last.phys()?.creation_txg;
         let mut snapshots = Vec::new();
-        for dataset in head.snapshots().map_err(unreadable)? {
-            let phys = dataset.phys().map_err(unreadable)?;
+        for (name, dataset) in head.named_snapshots()? {
+            let phys = dataset.phys()?;
             if phys.creation_txg > until {
                 break;
             }
             snapshots.push(Snapshot {
-                name: dataset.snapshot_name().map_err(unreadable)?,
+                name,
                 guid: phys.guid,
                 txg: phys.creation_txg,
                 dataset,
             });
         }
-        let origin = head.directory().origin().map_err(unreadable)?;
+        let origin = head.directory().origin()?;
         Ok(Some(Self {
             head,
             name,

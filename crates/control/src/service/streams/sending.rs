@@ -142,7 +142,7 @@ impl Service {
             if let Some(from) = &request.from {
                 self.send_source(&snapshot, name, from)?;
             }
-            return package(&snapshot, request);
+            return package(&self.dsl, &snapshot, request);
         }
         if request.intermediate {
             let from = request.from.as_deref().unwrap_or_default();

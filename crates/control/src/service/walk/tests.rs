@@ -88,6 +88,10 @@ impl DatasetIndex for Listed {
     fn root(&self) -> String {
         self.root.clone()
     }
+    fn stamp(&self) -> u64 {
+        0
+    }
+    fn settle(&self) {}
     fn find(&self, name: &str) -> Result<Option<Box<dyn PropertySource + '_>>, Failure> {
         Ok(self
             .rows
