@@ -30,8 +30,8 @@ mod tree;
 pub use error::{BlockFault, KeyError};
 pub use keys::DatasetKeys;
 pub use material::{
-    HEX_DIGITS, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
-    PBKDF2_ITERATIONS_MIN, PBKDF2_ITERATIONS_SECONDS, WrappingKey,
+    KeyFormat, KeyMaterial, PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN,
+    PBKDF2_ITERATIONS_SECONDS, WrappingKey,
 };
 pub use sealing::{BlockSeal, SealMark, seal_children};
 pub use stored::{StoredKeys, WrappedKeys};

@@ -14,9 +14,9 @@ use crate::stack::with_clean_stack;
 /// Bytes of a wrapping key.
 pub(crate) const KEY_SIZE: usize = 32;
 /// Digits of a wrapping key in hexadecimal.
-pub const HEX_DIGITS: usize = 2 * KEY_SIZE;
+pub(crate) const HEX_DIGITS: usize = 2 * KEY_SIZE;
 /// How long a passphrase is.
-pub const PASSPHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=512;
+pub(crate) const PASSPHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=512;
 /// The fewest iterations that make a key of a passphrase.
 pub const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
 /// As many as OpenZFS takes unless it is told otherwise.
@@ -79,6 +79,16 @@ impl KeyFormat {
         match self {
             Self::Raw | Self::Hex => false,
             Self::Passphrase => true,
+        }
+    }
+
+    /// As many bytes as there are of it, or at most: without the end of a line.
+    #[must_use]
+    pub const fn size_max(self) -> usize {
+        match self {
+            Self::Raw => KEY_SIZE,
+            Self::Hex => HEX_DIGITS,
+            Self::Passphrase => *PASSPHRASE_BYTES.end(),
         }
     }
 

@@ -9,8 +9,8 @@ use admin::rows::dataset::{ENCRYPTION, KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
 use admin::{Assignments, Failure, FailureKind, KeyRoot, Secret};
 use base::random::Rng;
 use crypto::{
-    HEX_DIGITS, KeyError, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
-    PBKDF2_ITERATIONS_SECONDS, WrappingKey,
+    KeyError, KeyFormat, KeyMaterial, PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_SECONDS,
+    WrappingKey,
 };
 use inspect::printable;
 use zeroize::Zeroizing;
@@ -19,7 +19,13 @@ use crate::output::complain;
 
 /// More than any material has; a longer one is refused for its length.
 const LENGTH_MAX: usize = 1024;
-const _: () = assert!(LENGTH_MAX > *PASSPHRASE_BYTES.end() && LENGTH_MAX > HEX_DIGITS);
+const _: () = {
+    let mut at = 0;
+    while at < KeyFormat::ALL.len() {
+        assert!(LENGTH_MAX > KeyFormat::ALL[at].size_max());
+        at += 1;
+    }
+};
 
 /// A refusal, as users know it.
 pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failure {
@@ -191,7 +197,11 @@ fn prompted(prompt: &str, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failu
     // Not by the buffered standard input: that would keep what it read.
     let mut input = unbuffered_input().map_err(failed)?;
     let mut byte = Zeroizing::new([0]);
-    let enough = if line_ends { LENGTH_MAX } else { 32 };
+    let enough = if line_ends {
+        LENGTH_MAX
+    } else {
+        format.size_max()
+    };
     while given.len() < enough {
         let count = input.read(&mut *byte).map_err(failed)?;
         if count == 0 || (line_ends && byte[0] == b'\n') {

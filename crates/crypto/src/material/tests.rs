@@ -89,6 +89,21 @@ fn a_line_end_belongs_to_binary_material_alone() {
 }
 
 #[test]
+fn no_material_is_longer_than_its_format_says() {
+    for format in KeyFormat::ALL {
+        let given = |size| vec![b'a'; size];
+        let material = KeyMaterial {
+            format,
+            salt: 0,
+            iterations: PBKDF2_ITERATIONS_MIN,
+        };
+        let most = format.size_max();
+        assert!(WrappingKey::from_material(&given(most), material).is_ok());
+        assert!(WrappingKey::from_material(&given(most + 1), material).is_err());
+    }
+}
+
+#[test]
 fn salt_and_iterations_are_of_derived_keys_alone() {
     for format in KeyFormat::ALL {
         let given = match format {
