@@ -55,6 +55,15 @@ fn vdevs(line: &str) -> Result<Vec<VdevSpec>, String> {
 }
 
 #[test]
+fn no_pool_is_called_like_a_word_of_the_grammar() {
+    let words = vdev_specs::GROUP_WORDS.iter().map(|(word, _)| *word);
+    for word in words.chain(["draid", "draid2:4d"]) {
+        let refused = Err(admin::name::NameError::Reserved);
+        assert_eq!(admin::name::check_pool(word), refused, "{word}");
+    }
+}
+
+#[test]
 fn vdev_grammar() {
     let leaf = |class, path: &str| {
         let shape = VdevShape::Leaf(path.into());

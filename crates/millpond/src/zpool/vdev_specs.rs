@@ -101,15 +101,24 @@ fn check_distinct(found: &[VdevSpec]) -> Result<(), String> {
 
 /// How devices make up a vdev together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum GroupKind {
+pub(super) enum GroupKind {
     Mirror,
     RaidZ(u64),
     Draid(DraidWords),
 }
 
+/// The words with which groups begin, but for those of a dRAID, which say more. No pool may be called like one.
+pub(super) const GROUP_WORDS: [(&str, GroupKind); 5] = [
+    ("mirror", GroupKind::Mirror),
+    ("raidz", GroupKind::RaidZ(1)),
+    ("raidz1", GroupKind::RaidZ(1)),
+    ("raidz2", GroupKind::RaidZ(2)),
+    ("raidz3", GroupKind::RaidZ(3)),
+];
+
 /// What was said of a dRAID.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct DraidWords {
+pub(super) struct DraidWords {
     parity: u64,
     data: Option<u64>,
     children: Option<u64>,
@@ -129,15 +138,11 @@ const PARITY_MAX: u64 = 3;
 impl Group {
     /// What begins with this word, if a group does.
     fn named(word: &str) -> Result<Option<Self>, String> {
-        let kind = match word {
-            "mirror" => GroupKind::Mirror,
-            "raidz" | "raidz1" => GroupKind::RaidZ(1),
-            "raidz2" => GroupKind::RaidZ(2),
-            "raidz3" => GroupKind::RaidZ(3),
-            _ => match DraidWords::parse(word) {
-                Some(words) => GroupKind::Draid(words?),
-                None => return Ok(None),
-            },
+        let known = GROUP_WORDS.iter().find(|(known, _)| *known == word);
+        let kind = match (known, DraidWords::parse(word)) {
+            (Some((_, kind)), _) => *kind,
+            (None, Some(words)) => GroupKind::Draid(words?),
+            (None, None) => return Ok(None),
         };
         Ok(Some(Self {
             kind,
