@@ -1,6 +1,6 @@
 //! House rules that a tool can check: layering, circles of files, unused dependencies, file length, stray markers,
-//! links, drawn limits, lints that crates ask for, who decodes what, names of properties, tests of invariants, texts
-//! that negative controls take out.
+//! links, drawn limits, lints that crates ask for, who decodes what, names of properties and of types of
+//! vdevs, tests of invariants, texts that negative controls take out.
 
 mod circles;
 mod decoders;
@@ -13,6 +13,7 @@ mod properties;
 mod queues;
 mod texts;
 mod turns;
+mod vdev_types;
 mod words;
 
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(lints::check(&root, &files)?);
     faults.extend(properties::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
+    faults.extend(vdev_types::check(&root, &files)?);
     faults.extend(words::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
     faults.extend(crate::layouts::check(&root, &files)?);

@@ -1,7 +1,7 @@
 //! From a pool's configuration to the tree that lists show: names, classes, states.
 
 use admin::{VdevCause, VdevClass, VdevReport, VdevState};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use pool::VdevConfig;
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ fn report(
         } else {
             found.size
         };
-    } else if config.kind() == vdev_types::MISSING {
+    } else if config.vdev_type() == Some(VdevType::Missing) {
         found.state = VdevState::Unavailable;
         found.cause = Some(VdevCause::MissingDevice);
     } else {

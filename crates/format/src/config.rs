@@ -1,5 +1,7 @@
 //! The names in pool configurations (labels and the MOS config object) and in the MOS directory.
 
+use crate::NvList;
+
 /// Pairs of a configuration and of its vdev nodes.
 pub mod keys {
     #![allow(missing_docs)] // each constant is the name that it holds
@@ -73,22 +75,163 @@ pub mod keys {
     pub const ORIGINAL_GUID: &str = "orig_guid";
 }
 
-/// Types of vdev nodes.
-pub mod vdev_types {
-    #![allow(missing_docs)]
+/// Declares the types of vdev nodes, each with its name: the list of all, and both ways between type and name have
+/// each.
+macro_rules! vdev_types {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// The type of a vdev node. Matches over it have no fallback arm: who adds one is asked what it means.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum VdevType {
+            $($(#[$doc])* $name,)*
+        }
 
-    pub const ROOT: &str = "root";
-    pub const MIRROR: &str = "mirror";
-    pub const REPLACING: &str = "replacing";
-    pub const SPARE: &str = "spare";
-    pub const RAIDZ: &str = "raidz";
-    pub const DRAID: &str = "draid";
-    pub const DISTRIBUTED_SPARE: &str = "dspare";
-    pub const DISK: &str = "disk";
-    pub const FILE: &str = "file";
-    pub const MISSING: &str = "missing";
-    pub const HOLE: &str = "hole";
-    pub const INDIRECT: &str = "indirect";
+        impl VdevType {
+            /// All of them.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
+
+            /// As configurations say it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+
+            /// The type of this name; none if nobody here knows it.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($word => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+vdev_types! {
+    /// What all top-level vdevs are below.
+    Root = "root",
+    /// Children with the same bytes, for redundancy.
+    Mirror = "mirror",
+    /// Children with the same bytes, while one takes another's place.
+    Replacing = "replacing",
+    /// Children with the same bytes, while a hot spare stands in.
+    Spare = "spare",
+    /// Children that share blocks, with parity.
+    RaidZ = "raidz",
+    /// Children over which stripes with parity are spread, and the room of spares.
+    Draid = "draid",
+    /// That room, as a leaf.
+    DistributedSpare = "dspare",
+    /// A disk or a partition.
+    Disk = "disk",
+    /// A file.
+    File = "file",
+    /// Nothing is known of it.
+    Missing = "missing",
+    /// It takes up a number: what was there is gone.
+    Hole = "hole",
+    /// It was removed: what it held lies on others.
+    Indirect = "indirect",
+}
+
+impl VdevType {
+    /// The type of a node; none if nobody here knows it.
+    #[must_use]
+    pub fn of(node: &NvList) -> Option<Self> {
+        node.str(keys::TYPE).and_then(Self::named)
+    }
+
+    /// Whether it holds bytes itself: a device, or what stands for one.
+    #[must_use]
+    pub const fn is_leaf(self) -> bool {
+        match self {
+            Self::Disk | Self::File | Self::DistributedSpare => true,
+            Self::Root
+            | Self::Mirror
+            | Self::Replacing
+            | Self::Spare
+            | Self::RaidZ
+            | Self::Draid
+            | Self::Missing
+            | Self::Hole
+            | Self::Indirect => false,
+        }
+    }
+
+    /// Whether each child has all that the vdev holds, so that one may go as long as another stays.
+    #[must_use]
+    pub const fn holds_copies(self) -> bool {
+        match self {
+            Self::Mirror | Self::Replacing | Self::Spare => true,
+            Self::Root
+            | Self::RaidZ
+            | Self::Draid
+            | Self::DistributedSpare
+            | Self::Disk
+            | Self::File
+            | Self::Missing
+            | Self::Hole
+            | Self::Indirect => false,
+        }
+    }
+
+    /// Whether it can get children that it spreads blocks over as over those that it has.
+    #[must_use]
+    pub const fn gets_children(self) -> bool {
+        match self {
+            Self::RaidZ => true,
+            Self::Root
+            | Self::Mirror
+            | Self::Replacing
+            | Self::Spare
+            | Self::Draid
+            | Self::DistributedSpare
+            | Self::Disk
+            | Self::File
+            | Self::Missing
+            | Self::Hole
+            | Self::Indirect => false,
+        }
+    }
+
+    /// Whether it is there: not only a number that is taken, or what tells where something went.
+    #[must_use]
+    pub const fn is_there(self) -> bool {
+        match self {
+            Self::Hole | Self::Indirect => false,
+            Self::Root
+            | Self::Mirror
+            | Self::Replacing
+            | Self::Spare
+            | Self::RaidZ
+            | Self::Draid
+            | Self::DistributedSpare
+            | Self::Disk
+            | Self::File
+            | Self::Missing => true,
+        }
+    }
+
+    /// Whether a place among the top-level vdevs is taken by something that has, or had, a size: sectors, metaslabs, or
+    /// where they went.
+    #[must_use]
+    pub const fn has_sectors(self) -> bool {
+        match self {
+            Self::Missing | Self::Hole => false,
+            Self::Root
+            | Self::Mirror
+            | Self::Replacing
+            | Self::Spare
+            | Self::RaidZ
+            | Self::Draid
+            | Self::DistributedSpare
+            | Self::Disk
+            | Self::File
+            | Self::Indirect => true,
+        }
+    }
 }
 
 /// Entries of the MOS directory (object 1).
@@ -160,3 +303,6 @@ pub mod vdev_zap {
     pub const TRIM_PARTIAL: &str = "org.zfsonlinux:vdev_trim_partial";
     pub const TRIM_SECURE: &str = "org.zfsonlinux:vdev_trim_secure";
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Bookmark, ByteOrder, ObjectId, VdevId};
 use dmu::{BlockError, BlockStore};
 use format::BlockPointer;
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::dsl::{DirectoryPhys, hidden};
 use pipeline::{KeySource, Pipeline, PrefetchRequest, Prefetcher, ReadRequest};
 use sys::Buffer;
@@ -325,21 +325,31 @@ impl Source {
     }
 }
 
+/// Whether there is nothing in the place of a top-level vdev, or something that can be read here.
+fn is_known(top: &format::nvlist::NvList) -> bool {
+    match VdevType::of(top) {
+        Some(VdevType::Disk | VdevType::File | VdevType::Hole | VdevType::Missing) => true,
+        Some(
+            VdevType::Root
+            | VdevType::Mirror
+            | VdevType::Replacing
+            | VdevType::Spare
+            | VdevType::RaidZ
+            | VdevType::Draid
+            | VdevType::DistributedSpare
+            | VdevType::Indirect,
+        )
+        | None => InteriorKind::of(top, top.lists(keys::CHILDREN).len()).is_some(),
+    }
+}
+
 /// Refuses what nothing here can read, by name.
 fn refuse_unknown(pool: &RawPool) -> Result<()> {
     for (index, top) in config_tops(pool).iter().enumerate() {
-        let kind = top.str(keys::TYPE).unwrap_or("?");
-        let known = [
-            vdev_types::DISK,
-            vdev_types::FILE,
-            vdev_types::HOLE,
-            vdev_types::MISSING,
-        ];
-        let interior = InteriorKind::of(top, top.lists(keys::CHILDREN).len());
-        if !known.contains(&kind) && interior.is_none() {
+        if !is_known(top) {
             return Err(InspectError::UnsupportedVdev {
                 id: top.u64(keys::ID).unwrap_or(index as u64),
-                kind: kind.to_owned(),
+                kind: top.str(keys::TYPE).unwrap_or("?").to_owned(),
             });
         }
     }
@@ -373,8 +383,7 @@ fn missing_tops(pool: &RawPool) -> Vec<usize> {
     let vdevs = pool.pipeline.vdevs();
     let tops = config_tops(pool);
     let is_data = |top: &format::nvlist::NvList| {
-        let kind = top.str(keys::TYPE).unwrap_or("?");
-        kind != vdev_types::HOLE && top.u64(keys::IS_LOG) != Some(1)
+        VdevType::of(top) != Some(VdevType::Hole) && top.u64(keys::IS_LOG) != Some(1)
     };
     let missing = |index: usize| vdevs.top(VdevId(index as u64)).is_err();
     let tops = tops.iter().enumerate();

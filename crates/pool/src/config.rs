@@ -8,7 +8,7 @@ pub(crate) mod regroup;
 pub(crate) mod state;
 
 use base::{Guid, ObjectId, Txg, VdevId};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::label::PoolState;
 use format::nvlist::Value;
 use format::{FormatError, NvList};
@@ -91,9 +91,9 @@ impl VdevConfig {
 
     /// A node of an id that no device tells anything about.
     #[must_use]
-    pub fn absent(kind: &str, id: VdevId) -> Self {
+    pub fn absent(kind: VdevType, id: VdevId) -> Self {
         let mut list = NvList::new();
-        list.set(keys::TYPE, kind).set(keys::ID, id.0);
+        list.set(keys::TYPE, kind.name()).set(keys::ID, id.0);
         list.set(keys::GUID, 0_u64);
         Self {
             list,
@@ -101,41 +101,50 @@ impl VdevConfig {
         }
     }
 
-    /// The node's type: `disk`, `mirror`, …
+    /// The name of the node's type, to be shown: `disk`, `mirror`, …, or one that nobody here knows.
     #[must_use]
     pub fn kind(&self) -> &str {
-        self.list.str(keys::TYPE).unwrap_or(vdev_types::MISSING)
+        let missing = VdevType::Missing.name();
+        self.list.str(keys::TYPE).unwrap_or(missing)
+    }
+
+    /// The node's type, by which everything goes; none if nobody here knows it.
+    #[must_use]
+    pub fn vdev_type(&self) -> Option<VdevType> {
+        VdevType::named(self.kind())
+    }
+
+    /// Whether it is of this type.
+    pub(crate) fn is_a(&self, vdev_type: VdevType) -> bool {
+        self.vdev_type() == Some(vdev_type)
     }
 
     /// Whether it is a device.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
-        matches!(
-            self.kind(),
-            vdev_types::DISK | vdev_types::FILE | vdev_types::DISTRIBUTED_SPARE
-        )
+        self.vdev_type().is_some_and(VdevType::is_leaf)
     }
 
     /// Whether it is room that a dRAID has on all of its devices.
     pub(crate) fn is_distributed_spare(&self) -> bool {
-        self.kind() == vdev_types::DISTRIBUTED_SPARE
+        self.is_a(VdevType::DistributedSpare)
     }
 
     /// Whether it is a dRAID.
     pub(crate) fn is_draid(&self) -> bool {
-        self.kind() == vdev_types::DRAID
+        self.is_a(VdevType::Draid)
     }
 
     /// Whether it takes up an id and nothing else.
     #[must_use]
     pub fn is_hole(&self) -> bool {
-        self.kind() == vdev_types::HOLE
+        self.is_a(VdevType::Hole)
     }
 
     /// Whether it was removed: what it held lies on others.
     #[must_use]
     pub fn is_indirect(&self) -> bool {
-        self.kind() == vdev_types::INDIRECT
+        self.is_a(VdevType::Indirect)
     }
 
     /// Its guid; 0 for holes.
@@ -173,27 +182,35 @@ impl VdevConfig {
     #[must_use]
     pub fn shown_kind(&self) -> String {
         let parity = self.parity().max(1);
-        match self.kind() {
-            vdev_types::RAIDZ => format!("raidz{parity}"),
-            vdev_types::DRAID => format!(
+        match self.vdev_type() {
+            Some(VdevType::RaidZ) => format!("raidz{parity}"),
+            Some(VdevType::Draid) => format!(
                 "draid{parity}:{}d:{}c:{}s",
-                self.list.u64("draid_ndata").unwrap_or(0),
+                self.list.u64(keys::DRAID_DATA_COUNT).unwrap_or(0),
                 self.children.len(),
-                self.list.u64("draid_nspares").unwrap_or(0)
+                self.list.u64(keys::DRAID_SPARE_COUNT).unwrap_or(0)
             ),
-            other => other.to_owned(),
+            Some(
+                VdevType::Root
+                | VdevType::Mirror
+                | VdevType::Replacing
+                | VdevType::Spare
+                | VdevType::DistributedSpare
+                | VdevType::Disk
+                | VdevType::File
+                | VdevType::Missing
+                | VdevType::Hole
+                | VdevType::Indirect,
+            )
+            | None => self.kind().to_owned(),
         }
     }
 
-    /// How many of its children may fail.
+    /// How many of its children may fail; none of a vdev that nobody here can read.
     #[must_use]
     pub fn tolerance(&self) -> usize {
-        match self.kind() {
-            vdev_types::RAIDZ | vdev_types::DRAID => {
-                usize::try_from(self.parity().max(1)).unwrap_or(usize::MAX)
-            }
-            _ => self.children.len().saturating_sub(1),
-        }
+        let layout = self.layout();
+        layout.map_or(0, |layout| layout.tolerance(self.children.len()))
     }
 
     /// A top-level vdev's allocatable bytes.
@@ -205,9 +222,18 @@ impl VdevConfig {
     /// How a top-level vdev spreads blocks over its children; none where its type is not known, or has no blocks.
     #[must_use]
     pub fn layout(&self) -> Option<Layout> {
-        let kind = match self.kind() {
-            vdev_types::DISK | vdev_types::FILE => Kind::Single,
-            _ => InteriorKind::of(&self.list, self.children.len())?.kind(),
+        let kind = match self.vdev_type()? {
+            VdevType::Disk | VdevType::File => Kind::Single,
+            VdevType::Root
+            | VdevType::Mirror
+            | VdevType::Replacing
+            | VdevType::Spare
+            | VdevType::RaidZ
+            | VdevType::Draid
+            | VdevType::DistributedSpare
+            | VdevType::Missing
+            | VdevType::Hole
+            | VdevType::Indirect => InteriorKind::of(&self.list, self.children.len())?.kind(),
         };
         Some(Layout::new(kind, self.ashift()))
     }

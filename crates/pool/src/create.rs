@@ -12,7 +12,7 @@ use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
 use dmu::{ObjectSet, SyncWorkers, Tx, Zap};
 use dsl::{PropertyValue, SyncPass};
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::features::{self, Feature, Support};
 use format::label::PoolState;
 use format::nvlist::Value;
@@ -191,7 +191,7 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
         tops.push(prepare_top(id, role, vdev, &preparation, &mut devices)?);
     }
     let mut root = NvList::new();
-    root.set(keys::TYPE, vdev_types::ROOT)
+    root.set(keys::TYPE, VdevType::Root.name())
         .set(keys::ID, 0_u64)
         .set(keys::GUID, guid.0)
         .set(keys::CREATE_TXG, Txg::INITIAL.0);

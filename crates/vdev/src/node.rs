@@ -5,7 +5,7 @@ use crate::members::Members;
 use crate::{Condition, Leaf, TxgRanges};
 use base::{Guid, Txg};
 use format::NvList;
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::nvlist::Value;
 use itertools::Either;
 use layout::{Draid, Kind, Piece, RaidZ};
@@ -52,25 +52,32 @@ impl InteriorKind {
     /// The kind of a vdev over so many children by its configuration; none if it is not known, or contradicts itself.
     #[must_use]
     pub fn of(config: &NvList, children: usize) -> Option<Self> {
-        match config.str(keys::TYPE)? {
-            vdev_types::MIRROR => Some(Self::Mirror),
-            vdev_types::REPLACING => Some(Self::Replacing),
-            vdev_types::SPARE => Some(Self::Spare),
-            vdev_types::RAIDZ => {
-                let parity = config.u64(keys::PARITY_COUNT)?;
-                let since = match config.get(keys::RAIDZ_EXPAND_TXGS) {
-                    None => Vec::new(),
-                    Some(Value::Uint64Array(txgs)) => txgs.iter().copied().map(Txg).collect(),
-                    Some(_) => return None,
-                };
-                let is_growing = config.get(keys::RAIDZ_EXPANDING).is_some();
-                let raidz = RaidZ::new(parity, children)?;
-                raidz.grown(&since, is_growing).map(Self::RaidZ)
-            }
-            vdev_types::DRAID => Self::draid_of(config, children),
-            vdev_types::INDIRECT if children == 0 => Some(Self::Indirect),
-            _ => None,
+        match VdevType::of(config)? {
+            VdevType::Mirror => Some(Self::Mirror),
+            VdevType::Replacing => Some(Self::Replacing),
+            VdevType::Spare => Some(Self::Spare),
+            VdevType::RaidZ => Self::raidz_of(config, children),
+            VdevType::Draid => Self::draid_of(config, children),
+            VdevType::Indirect => (children == 0).then_some(Self::Indirect),
+            VdevType::Root
+            | VdevType::DistributedSpare
+            | VdevType::Disk
+            | VdevType::File
+            | VdevType::Missing
+            | VdevType::Hole => None,
         }
+    }
+
+    fn raidz_of(config: &NvList, children: usize) -> Option<Self> {
+        let parity = config.u64(keys::PARITY_COUNT)?;
+        let since = match config.get(keys::RAIDZ_EXPAND_TXGS) {
+            None => Vec::new(),
+            Some(Value::Uint64Array(txgs)) => txgs.iter().copied().map(Txg).collect(),
+            Some(_) => return None,
+        };
+        let is_growing = config.get(keys::RAIDZ_EXPANDING).is_some();
+        let raidz = RaidZ::new(parity, children)?;
+        raidz.grown(&since, is_growing).map(Self::RaidZ)
     }
 
     fn draid_of(config: &NvList, children: usize) -> Option<Self> {
@@ -92,22 +99,19 @@ impl InteriorKind {
     /// Whether it may lie inside another vdev: only those whose children hold the same bytes.
     #[must_use]
     pub const fn may_be_inside(&self) -> bool {
-        match self {
-            Self::Mirror | Self::Replacing | Self::Spare => true,
-            Self::RaidZ(_) | Self::Draid(_) | Self::Indirect => false,
-        }
+        self.vdev_type().holds_copies()
     }
 
-    /// The type's name in configurations.
+    /// The type in configurations.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub const fn vdev_type(&self) -> VdevType {
         match self {
-            Self::Mirror => vdev_types::MIRROR,
-            Self::Replacing => vdev_types::REPLACING,
-            Self::Spare => vdev_types::SPARE,
-            Self::RaidZ(_) => vdev_types::RAIDZ,
-            Self::Draid(_) => vdev_types::DRAID,
-            Self::Indirect => vdev_types::INDIRECT,
+            Self::Mirror => VdevType::Mirror,
+            Self::Replacing => VdevType::Replacing,
+            Self::Spare => VdevType::Spare,
+            Self::RaidZ(_) => VdevType::RaidZ,
+            Self::Draid(_) => VdevType::Draid,
+            Self::Indirect => VdevType::Indirect,
         }
     }
 }

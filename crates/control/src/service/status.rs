@@ -7,6 +7,7 @@ use admin::{
 };
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
+use format::config::VdevType;
 use pool::{CacheStatus, ScanPhys, SpareStatus, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
@@ -323,7 +324,9 @@ fn report(
         class,
         state,
         cause,
-        absent: state == VdevState::Unavailable && vdev.path.is_some() && vdev.kind != "dspare",
+        absent: state == VdevState::Unavailable
+            && vdev.path.is_some()
+            && vdev.vdev_type != Some(VdevType::DistributedSpare),
         read_errors: vdev.errors.read,
         write_errors: vdev.errors.write,
         checksum_errors: vdev.errors.checksum,

@@ -6,6 +6,7 @@ use admin::{
 };
 use base::Guid;
 use dsl::property::{Access, Row, VdevFigure, vdev};
+use format::config::VdevType;
 use pool::{VdevConfig, VdevStatus};
 
 use super::Service;
@@ -199,7 +200,7 @@ fn add<'a>(
     let (Some(report), Some(config)) = (report, config) else {
         return;
     };
-    if matches!(report.kind.as_str(), "hole" | "indirect") {
+    if !config.vdev_type().is_none_or(VdevType::is_there) {
         return;
     }
     let name = VdevNaming::default().name(report);

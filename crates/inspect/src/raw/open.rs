@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Guid, VdevId};
 use device::{Access, BlockDevice, FileDevice};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::nvlist::NvList;
 use vdev::{
     DeviceLabels, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree,
@@ -145,7 +145,7 @@ impl Site<'_> {
     /// Which distributed spare of the vdev a leaf is; none if it is none, or one that the vdev has no room for.
     fn room_of(&self, leaf: &NvList) -> Option<usize> {
         let number = leaf.u64(keys::SPARE_ID)?;
-        let is_room = leaf.str(keys::TYPE) == Some(vdev_types::DISTRIBUTED_SPARE);
+        let is_room = VdevType::of(leaf) == Some(VdevType::DistributedSpare);
         let is_own = leaf.u64(keys::TOP_GUID) == self.top.u64(keys::GUID);
         let is_there = self.top.u64(keys::DRAID_SPARE_COUNT)? > number;
         usize::try_from(number)
@@ -155,45 +155,16 @@ impl Site<'_> {
 }
 
 fn node(site: &Site<'_>, tree: &NvList, depth: u32) -> Result<Node> {
-    let (id, ashift, devices) = (site.id, site.ashift, site.devices);
-    let kind = tree.str(keys::TYPE).unwrap_or("");
-    let guid = Guid(tree.u64(keys::GUID).unwrap_or(0));
-    let interior = match kind {
-        vdev_types::DISK | vdev_types::FILE | vdev_types::DISTRIBUTED_SPARE => {
-            let device = devices.iter().find(|found| {
-                found
-                    .config()
-                    .is_some_and(|config| config.u64(keys::GUID) == Some(guid.0))
-            });
-            let path = device.map_or_else(
-                || tree.str(keys::PATH).unwrap_or("?").to_owned(),
-                |found| found.path.display().to_string(),
-            );
-            let device = device.map(|found| Arc::clone(&found.device));
-            return Ok(Node::Leaf(Leaf::new(
-                LeafConfig {
-                    guid,
-                    path,
-                    ashift,
-                    spare_room: site.room_of(tree),
-                },
-                device,
-            )));
-        }
-        other => {
-            let interior = InteriorKind::of(tree, tree.lists(keys::CHILDREN).len());
-            let interior = interior.filter(|kind| depth == 0 || kind.may_be_inside());
-            interior.ok_or_else(|| InspectError::UnsupportedVdev {
-                id,
-                kind: other.to_owned(),
-            })?
-        }
-    };
+    let kind = || tree.str(keys::TYPE).unwrap_or("");
+    let unsupported = |kind| InspectError::UnsupportedVdev { id: site.id, kind };
+    if VdevType::of(tree).is_some_and(VdevType::is_leaf) {
+        return Ok(Node::Leaf(leaf(site, tree)));
+    }
+    let interior = InteriorKind::of(tree, tree.lists(keys::CHILDREN).len());
+    let interior = interior.filter(|kind| depth == 0 || kind.may_be_inside());
+    let interior = interior.ok_or_else(|| unsupported(kind().to_owned()))?;
     if depth >= NESTING_MAX {
-        return Err(InspectError::UnsupportedVdev {
-            id,
-            kind: format!("nested {kind}"),
-        });
+        return Err(unsupported(format!("nested {}", kind())));
     }
     let children = tree
         .lists(keys::CHILDREN)
@@ -201,10 +172,30 @@ fn node(site: &Site<'_>, tree: &NvList, depth: u32) -> Result<Node> {
         .map(|child| node(site, child, depth + 1))
         .collect::<Result<_>>()?;
     Ok(Node::Interior(Interior {
-        guid,
+        guid: Guid(tree.u64(keys::GUID).unwrap_or(0)),
         kind: interior,
         children,
     }))
+}
+
+fn leaf(site: &Site<'_>, tree: &NvList) -> Arc<Leaf> {
+    let guid = Guid(tree.u64(keys::GUID).unwrap_or(0));
+    let is_this = |found: &&&Found| {
+        let config = found.config();
+        config.is_some_and(|config| config.u64(keys::GUID) == Some(guid.0))
+    };
+    let device = site.devices.iter().find(is_this);
+    let path = device.map_or_else(
+        || tree.str(keys::PATH).unwrap_or("?").to_owned(),
+        |found| found.path.display().to_string(),
+    );
+    let config = LeafConfig {
+        guid,
+        path,
+        ashift: site.ashift,
+        spare_room: site.room_of(tree),
+    };
+    Leaf::new(config, device.map(|found| Arc::clone(&found.device)))
 }
 
 #[cfg(test)]

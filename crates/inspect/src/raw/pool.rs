@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
 use codec::Salt;
 use format::block_pointer::Dva;
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::dsl::{DirectoryPhys, hidden};
 use format::nvlist::{NvList, decode_xdr};
 use format::uberblock::{Scratch, Uberblock};
@@ -140,10 +140,8 @@ impl RawPool {
             .ok()
             .and_then(|config| config.list(keys::VDEV_TREE));
         let children = tree.map_or(&self.top_configs[..], |tree| tree.lists(keys::CHILDREN));
-        let is_real = |child: &&NvList| {
-            let kind = child.str(keys::TYPE).unwrap_or("");
-            ![vdev_types::HOLE, vdev_types::MISSING, vdev_types::INDIRECT].contains(&kind)
-        };
+        let is_one = |kind: VdevType| kind.has_sectors() && kind.is_there();
+        let is_real = |child: &&NvList| VdevType::of(child).is_none_or(is_one);
         children.iter().filter(is_real).cloned().collect()
     }
 

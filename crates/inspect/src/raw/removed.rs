@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use base::{ByteOrder, Guid, ObjectId, Txg, VdevId};
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::indirect::{
     BirthEntryPhys, BirthsPhys, MappingEntry, MappingEntryPhys, MappingPhys, NO_VDEV, Removing,
 };
@@ -42,7 +42,7 @@ pub(super) fn load(pool: &RawPool) {
 }
 
 fn is_removed(top: &NvList) -> bool {
-    top.str(keys::TYPE) == Some(vdev_types::INDIRECT) && top.lists(keys::CHILDREN).is_empty()
+    VdevType::of(top) == Some(VdevType::Indirect) && top.lists(keys::CHILDREN).is_empty()
 }
 
 /// Where the chain begins.

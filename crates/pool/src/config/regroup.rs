@@ -5,7 +5,7 @@
 
 use base::{Guid, Txg};
 use format::NvList;
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 
 use super::VdevConfig;
 use crate::rebuild::fill::Fill;
@@ -38,7 +38,49 @@ pub(crate) enum Beside {
     Spare,
 }
 
+/// What may come beside the child of a vdev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbours {
+    /// Another that is to hold the same: the vdev has a side more. Or what takes its place.
+    Side,
+    /// Another that is to hold the same: both are a mirror. Or what takes its place.
+    Any,
+    /// What takes its place.
+    InPlace,
+    /// What takes the place of the one that a spare stands in for.
+    ForSpared,
+    /// Nothing: one takes another's place already.
+    Replaced,
+    /// Nothing: such vdevs have no children.
+    Nothing,
+}
+
 impl VdevConfig {
+    /// What may come beside one of its children.
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        match self.vdev_type() {
+            Some(VdevType::Root) => Neighbours::Any,
+            Some(VdevType::Mirror) => Neighbours::Side,
+            Some(VdevType::RaidZ | VdevType::Draid) => Neighbours::InPlace,
+            Some(VdevType::Spare) => Neighbours::ForSpared,
+            Some(VdevType::Replacing) => Neighbours::Replaced,
+            Some(
+                VdevType::DistributedSpare
+                | VdevType::Disk
+                | VdevType::File
+                | VdevType::Missing
+                | VdevType::Hole
+                | VdevType::Indirect,
+            )
+            | None => Neighbours::Nothing,
+        }
+    }
+
+    /// Whether each child has all that the vdev holds, and is to have it for good: one could be a vdev by itself.
+    pub(crate) fn has_sides(&self) -> bool {
+        self.neighbours() == Neighbours::Side
+    }
+
     /// The node that has this one as a child.
     pub(crate) fn parent_of(&self, guid: Guid) -> Option<&Self> {
         if self.children.iter().any(|child| child.guid() == guid) {
@@ -68,7 +110,7 @@ impl VdevConfig {
             let mut children = self.children.iter_mut();
             return children.any(|child| child.attach(target, leaf.clone(), (beside, interior)));
         };
-        if beside == Beside::Mirror && self.kind() == vdev_types::MIRROR {
+        if beside == Beside::Mirror && self.has_sides() {
             self.children.push(leaf);
         } else {
             let over = Self::over(&self.children[at], interior, beside);
@@ -106,12 +148,12 @@ impl VdevConfig {
     /// A vdev in the place of `node`, without children.
     fn over(node: &Self, guid: Guid, beside: Beside) -> Self {
         let kind = match beside {
-            Beside::Mirror => vdev_types::MIRROR,
-            Beside::Replacing => vdev_types::REPLACING,
-            Beside::Spare => vdev_types::SPARE,
+            Beside::Mirror => VdevType::Mirror,
+            Beside::Replacing => VdevType::Replacing,
+            Beside::Spare => VdevType::Spare,
         };
         let mut list = NvList::new();
-        list.set(keys::TYPE, kind)
+        list.set(keys::TYPE, kind.name())
             .set(keys::ID, node.id().0)
             .set(keys::GUID, guid.0);
         for key in OF_TOP.into_iter().chain([keys::CREATE_TXG]) {
@@ -167,7 +209,7 @@ impl VdevConfig {
 
     /// The first device whose place another one was to take that has everything now, as `is_whole` says.
     pub(crate) fn replaced(&self, is_whole: &dyn Fn(Guid) -> bool) -> Option<Guid> {
-        if self.kind() == vdev_types::REPLACING
+        if self.is_a(VdevType::Replacing)
             && let [old, .., new] = &self.children[..]
             && new.is_leaf()
             && is_whole(new.guid())
@@ -181,7 +223,7 @@ impl VdevConfig {
     /// The first hot spare that is not needed any more: what it stands in for is back, or was replaced, and has
     /// everything, as `is_whole` says.
     pub(crate) fn relieved(&self, is_whole: &dyn Fn(Guid) -> bool) -> Option<Guid> {
-        if self.kind() == vdev_types::SPARE
+        if self.is_a(VdevType::Spare)
             && let [first, .., spare] = &self.children[..]
             && first.is_leaf()
             && first.flag(keys::UNSPARE)
@@ -196,7 +238,7 @@ impl VdevConfig {
 
     /// Notes that the hot spare beside a leaf may go once the leaf has everything; nothing where there is none.
     pub(crate) fn note_unspare(&mut self, leaf: Guid) {
-        let is_spared = self.kind() == vdev_types::SPARE;
+        let is_spared = self.is_a(VdevType::Spare);
         for child in &mut self.children {
             if is_spared && child.guid() == leaf && !child.flag(keys::IS_SPARE) {
                 child.list.set(keys::UNSPARE, 1_u64);

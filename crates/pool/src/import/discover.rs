@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Guid, Txg, VdevId};
 use device::{Access, BlockDevice, DeviceKind, FileDevice};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::features;
 use format::label::PoolState;
 use format::{NvList, Uberblock};
@@ -338,15 +338,15 @@ fn assemble_root<'a>(
     let children = (0..count.min(CHILDREN_MAX)).map(|id| {
         tops.remove(&id).unwrap_or_else(|| {
             let kind = if holes.contains(&id) {
-                vdev_types::HOLE
+                VdevType::Hole
             } else {
-                vdev_types::MISSING
+                VdevType::Missing
             };
             VdevConfig::absent(kind, VdevId(id))
         })
     });
     let mut list = NvList::new();
-    list.set(keys::TYPE, vdev_types::ROOT)
+    list.set(keys::TYPE, VdevType::Root.name())
         .set(keys::ID, 0_u64)
         .set(keys::GUID, guid.0);
     VdevConfig {

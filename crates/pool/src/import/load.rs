@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use base::{ByteOrder, Guid, ObjectId, Txg};
 use codec::Salt;
 use dmu::{ObjectSet, Zap};
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
 use vdev::TxgRanges;
@@ -294,7 +294,8 @@ impl Stage {
 
 /// Refuses a configuration with sectors of a size that no vdev has: everything is reckoned from it.
 fn check_sectors(root: &VdevConfig) -> Result<()> {
-    let has_sectors = |top: &&VdevConfig| !top.is_hole() && top.kind() != vdev_types::MISSING;
+    // Of those that nobody here knows something is read all the same.
+    let has_sectors = |top: &&VdevConfig| top.vdev_type().is_none_or(VdevType::has_sectors);
     let mut tops = root.children.iter().filter(has_sectors);
     let wrong = tops.find(|top| !format::label::ASHIFT_RANGE.contains(&top.ashift()));
     wrong.map_or(Ok(()), |top| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::Guid;
-use format::config::keys;
+use format::config::{VdevType, keys};
 use space::{ClassKind, PoolSpace};
 use vdev::{Condition, ErrorCounts, Leaf, LeafStatistics, VdevAux, VdevState, VdevTree};
 
@@ -58,6 +58,8 @@ impl VdevRole {
 pub struct VdevStatus {
     /// The type as it is shown: `file`, `disk`, `mirror`, `raidz2`, …
     pub kind: String,
+    /// The type by itself; none if nobody here knows it.
+    pub vdev_type: Option<VdevType>,
     /// Its place among its siblings.
     pub id: u64,
     /// Its guid.
@@ -169,6 +171,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
     };
     VdevStatus {
         kind: config.shown_kind(),
+        vdev_type: config.vdev_type(),
         id: config.id().0,
         guid: config.guid(),
         path: match leaf {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{Guid, ObjectId};
-use format::config::{keys, vdev_types, vdev_zap};
+use format::config::{VdevType, keys, vdev_zap};
 use format::features;
 use format::indirect::{NO_VDEV, Removing, removal_state};
 use format::nvlist::NvList;
@@ -161,7 +161,7 @@ fn in_use(pass: &FirstPass<'_>, space: &VdevSpace, end: u64) -> Result<Used> {
 /// The configuration of a vdev that was removed, as OpenZFS writes it.
 fn indirect_config(old: &VdevConfig, previous: u64) -> VdevConfig {
     let mut list = NvList::new();
-    list.set(keys::TYPE, vdev_types::INDIRECT)
+    list.set(keys::TYPE, VdevType::Indirect.name())
         .set(keys::ID, old.id().0)
         .set(keys::GUID, old.guid().0)
         .set(keys::WHOLE_DISK, 0_u64)

@@ -4,7 +4,7 @@ use crate::pool::Pool;
 use crate::tunables::REMOVAL_BYTES;
 use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Selection, VdevRole};
 use base::Guid;
-use format::config::vdev_types;
+use format::config::VdevType;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -128,7 +128,7 @@ fn a_device_is_removed_while_its_blocks_come_and_go() {
     REMOVAL_BYTES.set(256 << 10);
     churn.run(&pool, 4);
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
     churn.check(&pool);
     churn.run(&pool, 3);
     pool.start_scrub().unwrap();
@@ -171,7 +171,7 @@ fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
     churn.run(&pool, 1);
     churn.check(&pool);
     pool.cancel_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::MIRROR);
+    assert_eq!(kind_of(&pool, 1), VdevType::Mirror.name());
     churn.run(&pool, 2);
     bench.close(pool);
     let pool = bench.import();
@@ -179,7 +179,7 @@ fn a_removal_goes_on_after_an_export_and_can_be_given_up() {
     REMOVAL_BYTES.set(64 << 10);
     pool.remove_vdev(guid_of(&pool, 1)).unwrap();
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
     churn.check(&pool);
     bench.close(pool);
 }
@@ -205,7 +205,7 @@ fn sides_that_differ_are_not_guessed_about() {
     spoil(&bench.folder.path().join("1b.img"));
     pool.remove_vdev(guid_of(&pool, 1)).unwrap();
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::MIRROR);
+    assert_eq!(kind_of(&pool, 1), VdevType::Mirror.name());
     let history = pool.history().unwrap();
     let text: String = history.iter().map(ToString::to_string).collect();
     assert!(text.contains("its sides differ"), "{text}");
@@ -218,7 +218,7 @@ fn sides_that_differ_are_not_guessed_about() {
     pool.wait_scrub().unwrap();
     pool.remove_vdev(guid_of(&pool, 1)).unwrap();
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
     churn.check(&pool);
     bench.close(pool);
 }
@@ -257,7 +257,7 @@ fn a_device_with_other_sectors_is_not_added_meanwhile() {
     removal.stay();
     drop(removal);
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
     churn.check(&pool);
     pool.export().unwrap();
     drop(pool);
@@ -292,7 +292,7 @@ fn what_a_side_missed_of_copies_is_resilvered() {
     removal.stay();
     drop(removal);
     pool.wait_removal().unwrap();
-    assert_eq!(kind_of(&pool, 1), vdev_types::INDIRECT);
+    assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
     // Another resilver begins by itself.
     let lacks = |pool: &Pool| {
         let top = pool.vdevs.top(VdevId(0)).unwrap();

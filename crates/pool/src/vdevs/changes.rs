@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, MutexGuard, rank};
 use base::{ObjectId, VdevId};
 use dmu::Zap;
-use format::config::{directory, keys, vdev_types};
+use format::config::{VdevType, directory, keys};
 use format::features;
 use format::nvlist::{NvList, Value};
 use space::{PoolSpace, VdevSpace};
@@ -263,7 +263,7 @@ impl FirstPass<'_> {
 /// The configuration of a place without a vdev, as OpenZFS writes it.
 fn hole(id: VdevId) -> VdevConfig {
     let mut list = NvList::new();
-    list.set(keys::TYPE, vdev_types::HOLE)
+    list.set(keys::TYPE, VdevType::Hole.name())
         .set(keys::ID, id.0)
         .set(keys::GUID, 0_u64)
         .set(keys::WHOLE_DISK, 0_u64)

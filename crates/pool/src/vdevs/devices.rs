@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Guid, Txg, VdevId};
 use device::{Access, BlockDevice, DeviceError, FileDevice};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::label;
 use vdev::{
     Condition, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevAux, VdevState,
@@ -194,7 +194,6 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
     let mut tops = Vec::with_capacity(root.children.len());
     for (index, config) in root.children.iter().enumerate() {
         let id = VdevId(index as u64);
-        let kind = config.kind();
         let mut truncated = None;
         let mut site = Site {
             devices,
@@ -204,17 +203,17 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
             top: config,
             rooms: Vec::new(),
         };
-        let top = match build(config, &mut site, 0) {
-            _ if config.is_hole() => None,
-            _ if kind == vdev_types::MISSING => {
-                unusable.push((id, "not found".to_owned()));
-                None
+        let top = if config.is_hole() {
+            None
+        } else if config.is_a(VdevType::Missing) {
+            unusable.push((id, "not found".to_owned()));
+            None
+        } else {
+            let node = build(config, &mut site, 0);
+            if node.is_none() {
+                unsupported.push((id, config.kind().to_owned()));
             }
-            None => {
-                unsupported.push((id, kind.to_owned()));
-                None
-            }
-            Some(node) => Some(top_of(id, config, node)),
+            node.map(|node| top_of(id, config, node))
         };
         if let Some(top) = &top {
             let condition = top.condition();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Guid, Txg};
-use format::config::{keys, vdev_types, vdev_zap};
+use format::config::{VdevType, keys, vdev_zap};
 use format::features;
 use format::nvlist::Value;
 use layout::Reflow;
@@ -53,7 +53,7 @@ pub(crate) fn check(config: &PoolConfig, vdev: Guid, top: &Top) -> Result<()> {
     }
     let node = config.root.children.iter().find(|top| top.guid() == vdev);
     let node = node.ok_or(PoolError::NoSuchVdev { guid: vdev })?;
-    if node.kind() != vdev_types::RAIDZ {
+    if !node.vdev_type().is_some_and(VdevType::gets_children) {
         return Err(PoolError::refused(NOT_RAIDZ));
     }
     if node.children.len() >= CHILDREN_MAX {

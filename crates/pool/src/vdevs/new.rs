@@ -7,7 +7,7 @@ use base::random::Rng;
 use base::{Guid, Txg};
 use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::NvList;
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::label::{self, PoolState};
 use layout::{Draid, Kind, Layout, RaidZ};
 use space::VdevGeometry;
@@ -168,14 +168,14 @@ pub(crate) fn prepare_top(
             leaf.list.set(keys::ID, id as u64);
             leaf
         }
-        Kind::Mirror => interior_config(vdev_types::MIRROR, id, leaves, options.rng),
+        Kind::Mirror => interior_config(VdevType::Mirror, id, leaves, options.rng),
         Kind::RaidZ(raidz) => {
-            let mut top = interior_config(vdev_types::RAIDZ, id, leaves, options.rng);
+            let mut top = interior_config(VdevType::RaidZ, id, leaves, options.rng);
             top.list.set(keys::PARITY_COUNT, raidz.parity() as u64);
             top
         }
         Kind::Draid(draid) => {
-            let mut top = interior_config(vdev_types::DRAID, id, leaves, options.rng);
+            let mut top = interior_config(VdevType::Draid, id, leaves, options.rng);
             top.list
                 .set(keys::PARITY_COUNT, draid.parity() as u64)
                 .set(keys::DRAID_DATA_COUNT, draid.data() as u64)
@@ -240,9 +240,14 @@ fn draid_of(width: DraidWidth, members: usize) -> Result<Kind> {
 }
 
 /// A vdev over others.
-fn interior_config(kind: &str, id: usize, leaves: Vec<VdevConfig>, rng: &dyn Rng) -> VdevConfig {
+fn interior_config(
+    kind: VdevType,
+    id: usize,
+    leaves: Vec<VdevConfig>,
+    rng: &dyn Rng,
+) -> VdevConfig {
     let mut list = NvList::new();
-    list.set(keys::TYPE, kind)
+    list.set(keys::TYPE, kind.name())
         .set(keys::ID, id as u64)
         .set(keys::GUID, rng.nonzero_u64());
     VdevConfig {
@@ -276,12 +281,8 @@ pub(crate) fn leaf_config(
 ) -> VdevConfig {
     let disk = kind == DeviceKind::Disk;
     let mut list = NvList::new();
-    let name = if disk {
-        vdev_types::DISK
-    } else {
-        vdev_types::FILE
-    };
-    list.set(keys::TYPE, name)
+    let kind = if disk { VdevType::Disk } else { VdevType::File };
+    list.set(keys::TYPE, kind.name())
         .set(keys::ID, index as u64)
         .set(keys::GUID, guid.0)
         .set(keys::PATH, path.display().to_string());

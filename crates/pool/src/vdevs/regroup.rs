@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use base::{Guid, Txg};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::features;
 use space::{ClassKind, PoolSpace};
 use txg::TXGS_UNDER_WAY;
 use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
 
 use crate::config::VdevConfig;
-use crate::config::regroup::Beside;
+use crate::config::regroup::{Beside, Neighbours};
 use crate::error::{PoolError, Result};
 use crate::import::options::OfSplit;
 use crate::rebuild::fill::Fill;
@@ -68,13 +68,12 @@ pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Why a device cannot come beside one that is being replaced.
 pub(super) const REPLACED_ALREADY: &str =
     "already in replacing/spare config; wait for completion or use 'zpool detach'";
-/// The vdevs from which a device can go, for another one has the same bytes.
-const STANDS_FOR: [&str; 3] = [vdev_types::MIRROR, vdev_types::REPLACING, vdev_types::SPARE];
-
 /// Why a distributed spare is not taken out of use.
 const NO_DEVICE: &str = "operation not supported on this type of pool";
 /// Why something needs all devices.
 const UNAVAILABLE: &str = "one or more devices is currently unavailable";
+/// Why what is no device is not replaced.
+const NO_SUCH_DEVICE: &str = "no such device in pool";
 /// Why a device cannot come beside another one.
 pub(super) const NOT_A_SIDE: &str = "can only attach to mirrors and top-level disks";
 
@@ -102,25 +101,36 @@ pub(super) fn check_target(
     let stands_in = root
         .find(target)
         .is_some_and(|leaf| leaf.flag(keys::IS_SPARE));
-    match (parent.kind(), beside) {
-        _ if !is_leaf => Err(PoolError::refused(match beside {
-            Beside::Mirror => NOT_A_SIDE,
-            Beside::Replacing | Beside::Spare => "no such device in pool",
-        })),
-        // What a spare stands in for may be replaced for good.
-        (vdev_types::SPARE, Beside::Replacing) if !stands_in => Ok(()),
-        (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing | Beside::Spare) => {
-            Err(PoolError::refused(REPLACED_ALREADY))
-        }
-        (_, Beside::Spare) if stands_in => Err(PoolError::refused(REPLACED_ALREADY)),
-        (_, Beside::Spare) if !is_for_data(root, target, space) => {
-            Err(PoolError::refused(NOT_FOR_SPARES))
-        }
-        (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing | Beside::Spare) => {
-            Ok(())
-        }
-        (_, Beside::Mirror) => Err(PoolError::refused(NOT_A_SIDE)),
+    let no_device = match beside {
+        Beside::Mirror => NOT_A_SIDE,
+        Beside::Replacing | Beside::Spare => NO_SUCH_DEVICE,
+    };
+    if !is_leaf {
+        return Err(PoolError::refused(no_device));
     }
+    let refusal = match (parent.neighbours(), beside) {
+        (Neighbours::Nothing, _) => no_device,
+        (Neighbours::InPlace | Neighbours::ForSpared | Neighbours::Replaced, Beside::Mirror) => {
+            NOT_A_SIDE
+        }
+        // What a spare stands in for may be replaced for good.
+        (Neighbours::ForSpared, Beside::Replacing) if !stands_in => return Ok(()),
+        (Neighbours::ForSpared | Neighbours::Replaced, Beside::Replacing | Beside::Spare) => {
+            REPLACED_ALREADY
+        }
+        (Neighbours::Side | Neighbours::Any | Neighbours::InPlace, Beside::Spare) => {
+            if stands_in {
+                REPLACED_ALREADY
+            } else if !is_for_data(root, target, space) {
+                NOT_FOR_SPARES
+            } else {
+                return Ok(());
+            }
+        }
+        (Neighbours::Side | Neighbours::Any | Neighbours::InPlace, Beside::Replacing)
+        | (Neighbours::Side | Neighbours::Any, Beside::Mirror) => return Ok(()),
+    };
+    Err(PoolError::refused(refusal))
 }
 
 impl FirstPass<'_> {
@@ -285,9 +295,9 @@ impl FirstPass<'_> {
     fn check_detach(&self, root: &VdevConfig, guid: Guid) -> Result<()> {
         let parent = root.parent_of(guid);
         let parent = parent.ok_or(PoolError::NoSuchVdev { guid })?;
-        let kind = parent.kind();
+        let has_copies = parent.vdev_type().is_some_and(VdevType::holds_copies);
         let is_leaf = root.find(guid).is_some_and(VdevConfig::is_leaf);
-        if !is_leaf || !STANDS_FOR.contains(&kind) {
+        if !is_leaf || !has_copies {
             return Err(PoolError::refused(
                 "only applicable to mirror and replacing vdevs",
             ));
@@ -356,7 +366,7 @@ impl FirstPass<'_> {
         let Some(last) = others.next().map(VdevConfig::guid) else {
             return;
         };
-        if above.kind() == vdev_types::SPARE {
+        if above.is_a(VdevType::Spare) {
             let gone_stood_in = gone.flag(keys::IS_SPARE);
             if let Some(node) = root.find_mut(last) {
                 node.list.remove(keys::UNSPARE);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::random::Rng;
 use format::NvList;
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
@@ -27,7 +27,7 @@ pub(crate) fn of_new(top: &VdevConfig, rng: &dyn Rng) -> Vec<VdevConfig> {
     let one = |number| {
         let path = format!("draid{}-{}-{number}", top.parity(), top.id());
         let mut list = NvList::new();
-        list.set(keys::TYPE, vdev_types::DISTRIBUTED_SPARE)
+        list.set(keys::TYPE, VdevType::DistributedSpare.name())
             .set(keys::GUID, rng.nonzero_u64())
             .set(keys::PATH, path)
             .set(keys::TOP_GUID, top.guid().0)

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use base::thread;
 use base::{Guid, Txg};
 use device::{Access, BlockDevice, FileDevice};
-use format::config::{keys, vdev_types};
+use format::config::{VdevType, keys};
 use format::label::{self, PoolState};
 use format::{BlockPointer, NvList, Uberblock, features};
 use vdev::{Leaf, LeafConfig};
@@ -293,7 +293,7 @@ impl Pool {
         let config = &self.services.config;
         let is_spared = |root: &VdevConfig, leaf: Guid| {
             let above = root.parent_of(leaf);
-            above.is_some_and(|above| above.kind() == vdev_types::SPARE)
+            above.is_some_and(|above| above.is_a(VdevType::Spare))
         };
         if config.with(|whole| back.iter().any(|leaf| is_spared(&whole.root, *leaf))) {
             config.change(|whole| back.iter().for_each(|leaf| whole.root.note_unspare(*leaf)));

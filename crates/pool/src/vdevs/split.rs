@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::Guid;
-use format::config::{keys, vdev_types};
+use format::config::keys;
 use vdev::{Condition, Leaf};
 
 use crate::config::VdevConfig;
@@ -40,7 +40,7 @@ impl Pool {
         let config = self.config();
         let mut sides = Vec::new();
         for top in config.root.children.iter().filter(|top| has_side(top)) {
-            if top.kind() != vdev_types::MIRROR {
+            if !top.has_sides() {
                 return Err(PoolError::refused(MIRRORS_ONLY));
             }
             let is_named = |side: &&VdevConfig| named.contains(&side.guid());
@@ -176,7 +176,7 @@ impl FirstPass<'_> {
         }
         for top in root.children.iter().filter(|top| has_side(top)) {
             let side = top.children.iter().find(|one| sides.contains(&one.guid()));
-            let side = side.filter(|side| side.is_leaf() && top.kind() == vdev_types::MIRROR);
+            let side = side.filter(|side| side.is_leaf() && top.has_sides());
             let side = side.ok_or_else(|| PoolError::refused(MIRRORS_ONLY))?;
             let guid = side.guid();
             let (vdev, leaf) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;

@@ -1,8 +1,10 @@
 //! Pools that somebody else may have made: what they mount covers nothing unasked, and gives nobody rights.
 
 use crate::session::{Session, path};
+use format::config::keys;
+use format::label;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 /// A user of no system.
@@ -189,4 +191,73 @@ fn names_do_nothing_to_a_terminal() {
     }
     session.export("tank");
     offline.iter().for_each(|line| is_clean(&session, line));
+}
+
+/// Has the labels of an image say that a vdev is of another type: the top-level one, or a device below.
+fn retype(image: &Path, is_top: bool, kind: &str) {
+    let device = fs::File::options().read(true).write(true).open(image);
+    let device = device.expect("an image");
+    let size = device.metadata().expect("its size").len();
+    for label in 0..label::COUNT {
+        let at = label::offset(size, label).expect("a label") + label::CONFIG_OFFSET;
+        let mut piece = vec![0; label::CONFIG_SIZE];
+        device.read_exact_at(&mut piece, at).expect("read");
+        let mut config = label::decode_config(&piece, at).expect("a configuration");
+        let mut tree = config.list(keys::VDEV_TREE).expect("a tree").clone();
+        if is_top {
+            tree.set(keys::TYPE, kind);
+        } else {
+            let mut children = tree.lists(keys::CHILDREN).to_vec();
+            children[1].set(keys::TYPE, kind);
+            tree.set(keys::CHILDREN, children);
+        }
+        config.set(keys::VDEV_TREE, tree);
+        let piece = label::encode_config(&config, at).expect("it fits");
+        device.write_all_at(&piece, at).expect("written");
+    }
+}
+
+#[test]
+fn vdevs_of_a_type_that_nobody_knows_cost_a_message() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let all = ["a", "b"].map(|name| session.images().join(name));
+    for image in &all {
+        let file = fs::File::create(image).expect("an image");
+        file.set_len(96 << 20).expect("its size");
+    }
+    let [a, b] = [0, 1].map(|at: usize| path(&all[at]));
+    session.create_of("tank", &["mirror", a, b], &[]);
+    fs::write(session.mounts().join("tank/file"), "contents").expect("written");
+    session.export("tank");
+    let images = session.images();
+    let find = ["zpool", "import", "-d", path(&images)];
+    for (is_top, kind, said) in [(true, "cube", "cube"), (false, "tape", "mirror")] {
+        all.iter().for_each(|image| retype(image, is_top, kind));
+        let wanted = format!("{said} vdevs are not supported");
+        assert!(session.ok(&find).contains(&format!("{said}-0")), "{kind}");
+        for options in [
+            &["tank"][..],
+            &["-o", "readonly=on", "tank"],
+            &["-f", "tank"],
+        ] {
+            let refused = session.refused(&[&find[..], options].concat());
+            assert!(refused.contains(&wanted), "{refused}");
+        }
+        let root = format!("{}:", path(&images));
+        for verb in [["inspect", "--verify", path(&images)], ["ls", "-l", &root]] {
+            let output = session.run(&verb);
+            let text = String::from_utf8_lossy(&output.stderr);
+            let is_told = text.contains(kind) && !text.contains("panicked");
+            assert!(is_told && !output.status.success(), "{verb:?}: {output:?}");
+        }
+        let labels = session.ok(&["inspect", "-l", path(&all[0])]);
+        assert!(labels.contains(kind), "{labels}");
+        all.iter()
+            .for_each(|image| retype(image, is_top, if is_top { "mirror" } else { "file" }));
+    }
+    session.import("tank", &[]);
+    let contents = fs::read(session.mounts().join("tank/file")).expect("read");
+    assert_eq!(contents, b"contents");
 }

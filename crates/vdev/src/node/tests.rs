@@ -17,7 +17,10 @@ fn kinds_are_named_as_in_configurations() {
         InteriorKind::Replacing,
         InteriorKind::Spare,
     ] {
-        assert_eq!(InteriorKind::of(&config(kind.name(), None), 2), Some(kind));
+        assert_eq!(
+            InteriorKind::of(&config(kind.vdev_type().name(), None), 2),
+            Some(kind)
+        );
     }
     let raidz = InteriorKind::RaidZ(RaidZ::new(2, 6).unwrap());
     assert_eq!(InteriorKind::of(&config("raidz", Some(2)), 6), Some(raidz));

@@ -4,6 +4,7 @@ use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
 use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec, human_bytes};
 use base::Guid;
 use dsl::Actor;
+use format::config::VdevType;
 use pool::{CacheStatus, Pool, PoolError, SpareStatus, VdevRole, VdevStatus};
 use std::path::Path;
 
@@ -205,7 +206,7 @@ impl Service {
     fn check_redundancy(&self, vdevs: &[VdevSpec]) -> Result<(), Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let tops = status.root.children.iter();
-        let is_there = |top: &&VdevStatus| !matches!(top.kind.as_str(), "hole" | "indirect");
+        let is_there = |top: &&VdevStatus| top.vdev_type.is_none_or(VdevType::is_there);
         let mut data = tops.filter(|top| top.role == VdevRole::Data && is_there(top));
         let Some(first) = data.next() else {
             return Ok(());

@@ -4,6 +4,7 @@ use admin::changes::{AttachDevice, DetachDevice, OfflineDevices, OnlineDevices};
 use admin::{Failure, FailureKind};
 use base::Guid;
 use dsl::Actor;
+use format::config::VdevType;
 use pool::{AttachOptions, Fill, NewDevice, OutOfUse, PoolError, VdevStatus};
 use std::path::PathBuf;
 use vdev::VdevState;
@@ -71,7 +72,7 @@ impl PoolChange for AttachDevice {
             },
         };
         let device = NewDevice::Path(path.clone());
-        let expands = !self.replace && target.is_raidz;
+        let expands = !self.replace && target.gets_children;
         let result = if expands {
             service.pool.expand_raidz(target.guid, &device, &options)
         } else {
@@ -197,7 +198,7 @@ impl PoolChange for OnlineDevices {
 pub(super) struct Meant {
     pub(super) guid: Guid,
     path: Option<String>,
-    is_raidz: bool,
+    gets_children: bool,
 }
 
 impl Service {
@@ -210,7 +211,7 @@ impl Service {
         Ok(found.map(|vdev| Meant {
             guid: vdev.guid,
             path: vdev.path.clone(),
-            is_raidz: vdev.kind.starts_with("raidz"),
+            gets_children: vdev.vdev_type.is_some_and(VdevType::gets_children),
         }))
     }
 

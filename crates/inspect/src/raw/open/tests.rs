@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 /// A device whose first label describes a top-level vdev of this number.
 fn device(folder: &Path, id: u64) -> Found {
     let mut tree = NvList::new();
-    tree.set(keys::TYPE, vdev_types::FILE).set(keys::ID, id);
+    tree.set(keys::TYPE, VdevType::File.name())
+        .set(keys::ID, id);
     let mut config = NvList::new();
     config.set(keys::TXG, 5_u64).set(keys::VDEV_TREE, tree);
     let path = folder.join(id.to_string());

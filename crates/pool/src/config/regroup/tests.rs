@@ -2,7 +2,7 @@ use super::*;
 
 fn leaf(id: u64, guid: u64, path: &str) -> VdevConfig {
     let mut list = NvList::new();
-    list.set(keys::TYPE, vdev_types::FILE)
+    list.set(keys::TYPE, VdevType::File.name())
         .set(keys::ID, id)
         .set(keys::GUID, guid)
         .set(keys::PATH, path)
@@ -32,7 +32,7 @@ fn as_top(mut node: VdevConfig) -> VdevConfig {
 }
 
 fn root(top: VdevConfig) -> VdevConfig {
-    over(vdev_types::ROOT, 1, vec![top])
+    over(VdevType::Root.name(), 1, vec![top])
 }
 
 fn guids(node: &VdevConfig) -> Vec<u64> {
@@ -52,7 +52,10 @@ fn a_single_device_becomes_a_mirror_and_a_single_device_again() {
     let mut tree = before.clone();
     assert!(tree.attach(Guid(10), leaf(7, 11, "/b"), MIRROR));
     let top = &tree.children[0];
-    assert_eq!((top.kind(), top.guid()), (vdev_types::MIRROR, Guid(50)));
+    assert_eq!(
+        (top.kind(), top.guid()),
+        (VdevType::Mirror.name(), Guid(50))
+    );
     assert_eq!((top.ashift(), top.asize()), (9, 1 << 27));
     assert_eq!((guids(top), ids(top)), (vec![10, 11], vec![0, 1]));
     for child in &top.children {
@@ -79,7 +82,7 @@ fn a_single_device_becomes_a_mirror_and_a_single_device_again() {
 #[test]
 fn mirrors_get_more_sides_and_lose_them() {
     let mirror = over(
-        vdev_types::MIRROR,
+        VdevType::Mirror.name(),
         2,
         vec![leaf(0, 10, "/a"), leaf(1, 11, "/b")],
     );
@@ -101,7 +104,7 @@ fn a_child_of_a_raidz_is_replaced_in_its_place() {
         leaf(1, 11, "/dev/old"),
         leaf(2, 12, "/c"),
     ];
-    let mut tree = root(as_top(over(vdev_types::RAIDZ, 2, children)));
+    let mut tree = root(as_top(over(VdevType::RaidZ.name(), 2, children)));
     assert!(tree.attach(Guid(11), leaf(0, 13, "/d"), REPLACING));
     let raidz = &tree.children[0];
     assert_eq!(guids(raidz), [10, 50, 12]);
