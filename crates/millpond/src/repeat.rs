@@ -3,7 +3,7 @@
 use base::clock::real_now;
 use std::time::Duration;
 
-use crate::output::Outcome;
+use crate::output::{Outcome, Stop, usage};
 
 /// Longer intervals are as good as this one, and a moment so far ahead can still be told.
 const INTERVAL_MAX: Duration = Duration::from_hours(24 * 366);
@@ -18,22 +18,28 @@ pub(crate) struct Interval {
 
 impl Interval {
     /// Splits `name … [interval [count]]`.
-    pub(crate) fn split(operands: &[String]) -> Self {
-        let numbers = operands
-            .iter()
-            .rev()
-            .take(2)
-            .take_while(|word| word.parse::<f64>().is_ok_and(|number| number > 0.0))
-            .count();
+    ///
+    /// # Errors
+    /// An interval or a count of zero.
+    pub(crate) fn split(operands: &[String]) -> Result<Self, Stop> {
+        // Names of pools begin with a letter; `inf` would be a number as well.
+        let is_number =
+            |word: &&String| !word.starts_with(char::is_alphabetic) && word.parse::<f64>().is_ok();
+        let last = operands.iter().rev().take(2);
+        let numbers = last.take_while(is_number).count();
         let (names, rest) = operands.split_at(operands.len() - numbers);
+        let is_some_time = |word: &String| word.parse().is_ok_and(|number: f64| number > 0.0);
+        if !rest.iter().all(is_some_time) {
+            return Err(usage("interval cannot be zero"));
+        }
         let every = rest.first().and_then(|word| word.parse().ok());
-        Self {
+        Ok(Self {
             names: names.to_vec(),
             every: every
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                 .map(|every| every.min(INTERVAL_MAX)),
             count: rest.get(1).and_then(|word| word.parse().ok()),
-        }
+        })
     }
 
     /// The interval.

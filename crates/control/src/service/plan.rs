@@ -57,6 +57,18 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// All that is in a pool but its root file system, which goes with the pool alone. A step for that means that it is
+    /// a clone of something below.
+    pub(crate) fn pool(&mut self, root: &str) -> Result<(), Failure> {
+        for child in self.family.children(root)? {
+            self.head(&child)?;
+        }
+        for snapshot in self.family.snapshots(root)? {
+            self.snapshot(&snapshot)?;
+        }
+        Ok(())
+    }
+
     /// A snapshot with its clones.
     pub(crate) fn snapshot(&mut self, snapshot: &str) -> Result<(), Failure> {
         if !self.seen.insert(snapshot.to_owned()) {

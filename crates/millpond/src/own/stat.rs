@@ -43,7 +43,7 @@ fn stat(call: &Invocation) -> Outcome {
         .flat_map(|text| text.split(','))
         .map(ToOwned::to_owned)
         .collect();
-    let interval = Interval::split(call.operands());
+    let interval = Interval::split(call.operands())?;
     let mut before: Vec<Readings> = Vec::new();
     // Who asks for names wants these; programs get them all as they are.
     let summed_up = words.is_empty() && !call.has("j") && !call.has("prometheus");

@@ -97,9 +97,6 @@ fn holds(call: &Invocation) -> Outcome {
             recursive: call.has("r"),
         })?);
     }
-    if records.is_empty() {
-        return Ok(());
-    }
     print(&crate::render::holds(
         &records,
         Style {

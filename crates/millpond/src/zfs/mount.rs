@@ -9,7 +9,7 @@ use super::selection::at_path;
 use crate::daemons::{change, each, ended, mounted, pool_of, running};
 use crate::flags::JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Outcome, print, usage};
+use crate::output::{Outcome, cannot, print, usage};
 use crate::render::{Json, JsonOptions};
 
 /// `zfs mount`.
@@ -76,6 +76,7 @@ fn mount(call: &Invocation) -> Outcome {
             everywhere(&|| make(None), &call.line).and(loaded)
         }
         (false, Some(name)) => {
+            admin::check_dataset(name).map_err(|error| cannot("open", name, error))?;
             let mut connection = pool_of(name)?;
             if call.has("l") {
                 load_missing(&mut connection, Some(name), call.has("R"))?;

@@ -41,7 +41,7 @@ const PAGE_LINES: usize = 24;
 
 fn iostat(call: &Invocation) -> Outcome {
     let layout = layout(call)?;
-    let interval = Interval::split(call.operands());
+    let interval = Interval::split(call.operands())?;
     let mut before: Vec<IoReport> = Vec::new();
     let mut first = true;
     let mut lines_since_header = usize::MAX;

@@ -40,7 +40,7 @@ const COLUMNS: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentat
 
 fn list(call: &Invocation) -> Outcome {
     let columns = pool_columns(call.value("o").unwrap_or(COLUMNS))?;
-    let interval = Interval::split(call.operands());
+    let interval = Interval::split(call.operands())?;
     let mut noted = false;
     interval.repeat(&mut || {
         let (connections, complete) = pools_noting(&interval.names, &mut noted)?;

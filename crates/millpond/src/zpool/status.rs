@@ -47,7 +47,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn status(call: &Invocation) -> Outcome {
-    let interval = Interval::split(call.operands());
+    let interval = Interval::split(call.operands())?;
     let mut noted = false;
     interval.repeat(&mut || once(call, &interval.names, &mut noted))
 }

@@ -205,8 +205,13 @@ fn groups_of_devices_with_parity() {
 fn intervals() {
     let split = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        crate::repeat::Interval::split(&words).names
+        crate::repeat::Interval::split(&words).map(|interval| interval.names)
     };
+    for zero in ["0", "tank 0", "tank 1 0", "tank 0 1"] {
+        assert!(split(zero).is_err(), "{zero}");
+    }
+    let split = |line: &str| split(line).expect("it makes sense");
+    assert_eq!(split("inf"), ["inf"]);
     assert_eq!(split("tank 1 5"), ["tank"]);
     assert_eq!(split("tank pond"), ["tank", "pond"]);
     assert!(split("0.5").is_empty());

@@ -95,7 +95,7 @@ impl Work {
 
 fn wait(call: &Invocation) -> Outcome {
     let activities = activities(call.values("t"))?;
-    let interval = Interval::split(call.operands());
+    let interval = Interval::split(call.operands())?;
     let [name] = interval.names.as_slice() else {
         return Err(usage(match interval.names.len() {
             0 => "missing 'pool' argument",

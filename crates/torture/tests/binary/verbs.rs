@@ -30,6 +30,59 @@ fn refusals_are_those_of_openzfs() {
     session.export_clean("verb");
 }
 
+/// As OpenZFS says where it refuses a pool: with `-r` all goes that is in it, and its root file system stays.
+#[test]
+fn all_in_a_pool_is_destroyed_but_its_root() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &[]);
+    fs::write(session.mount("verb").join("file"), "kept").expect("written");
+    for dataset in ["verb/a", "verb/a/b"] {
+        session.ok(&["zfs", "create", dataset]);
+    }
+    session.ok(&["zfs", "snapshot", "-r", "verb@s"]);
+    session.ok(&["zfs", "bookmark", "verb@s", "verb#m"]);
+    session.ok(&["zfs", "clone", "verb/a@s", "verb/c"]);
+    // What the root is a clone of does not go.
+    session.ok(&["zfs", "clone", "verb@s", "verb/promoted"]);
+    session.ok(&["zfs", "promote", "verb/promoted"]);
+    let list = ["zfs", "list", "-H", "-o", "name", "-t", "all", "-r", "verb"];
+    let before = session.ok(&list);
+    let said = session.run(&["zfs", "destroy", "-r", "verb"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert_eq!(
+        said,
+        "cannot destroy 'verb': it is a clone of what would be destroyed\nrun 'zfs promote verb' first\n"
+    );
+    assert_eq!(session.ok(&list), before, "nothing went");
+    session.ok(&["zfs", "promote", "verb"]);
+    let told = session.ok(&["zfs", "destroy", "-nrv", "verb"]);
+    assert!(told.contains("would destroy verb/a/b\n"), "{told}");
+    assert!(!told.contains("would destroy verb\n"), "{told}");
+    session.ok(&["zfs", "destroy", "-r", "verb"]);
+    assert_eq!(session.ok(&list), "verb\nverb#m\n");
+    let text = fs::read_to_string(session.mount("verb").join("file")).expect("read");
+    assert_eq!(text, "kept");
+    // There is nothing more.
+    session.ok(&["zfs", "destroy", "-R", "verb"]);
+    session.export_clean("verb");
+}
+
+/// The columns are named where there is nothing to show, as OpenZFS does.
+#[test]
+fn a_snapshot_without_holds_has_an_empty_table() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 64, &[]);
+    session.ok(&["zfs", "snapshot", "verb@s"]);
+    let table = session.ok(&["zfs", "holds", "verb@s"]);
+    assert_eq!(table, "NAME  TAG  TIMESTAMP\n");
+    assert_eq!(session.ok(&["zfs", "holds", "-H", "verb@s"]), "");
+    session.export_clean("verb");
+}
+
 #[test]
 fn file_systems_are_upgraded() {
     let Some(mut session) = Session::new() else {

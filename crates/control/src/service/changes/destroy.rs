@@ -114,18 +114,8 @@ impl Service {
         how: &Destroy,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
-        if !dataset.contains('/') {
-            self.head("open", dataset)?;
-            let reason = "operation does not apply to pools";
-            return Err(
-                Failure::cannot(FailureKind::Invalid, "destroy", dataset, reason)
-                    .advise(format!(
-                        "use 'zfs destroy -r {dataset}' to destroy all datasets in the pool"
-                    ))
-                    .advise(format!(
-                        "use 'zpool destroy {dataset}' to destroy the pool itself"
-                    )),
-            );
+        if name::pool_of(dataset) == dataset {
+            return self.empty_pool(dataset, how, reporter);
         }
         let head = self.head("open", dataset)?;
         let kind = self.dataset_index().kind_of(&head)?.word();
@@ -150,6 +140,36 @@ impl Service {
             return Err(listing(dataset, &reason, "-R", &outside));
         }
         self.carry_out(dataset, &steps, how, reporter)
+    }
+
+    /// Destroys all in a pool but its root file system.
+    fn empty_pool(
+        &self,
+        pool: &str,
+        how: &Destroy,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), Failure> {
+        self.head("open", pool)?;
+        if !how.recursive {
+            let reason = "operation does not apply to pools";
+            let failure = Failure::cannot(FailureKind::Invalid, "destroy", pool, reason);
+            return Err(failure
+                .advise(format!(
+                    "use 'zfs destroy -r {pool}' to destroy all datasets in the pool"
+                ))
+                .advise(format!(
+                    "use 'zpool destroy {pool}' to destroy the pool itself"
+                )));
+        }
+        let mut plan = Plan::new(self);
+        plan.pool(pool)?;
+        let steps = plan.steps();
+        if names(&steps).contains(&pool) {
+            let reason = "it is a clone of what would be destroyed";
+            let failure = Failure::cannot(FailureKind::Busy, "destroy", pool, reason);
+            return Err(failure.advise(format!("run 'zfs promote {pool}' first")));
+        }
+        self.carry_out(pool, &steps, how, reporter)
     }
 
     fn destroy_snapshots(

@@ -76,3 +76,21 @@ fn a_clone_below_its_own_origin_is_taken_once() {
     plan.head("p/a").unwrap();
     assert_eq!(names(&plan.steps()), ["p/a/clone", "p/a@1", "p/a"]);
 }
+
+#[test]
+fn of_a_pool_its_root_stays_unless_it_is_a_clone() {
+    let mut tree = Tree {
+        heads: vec!["p", "p/a"],
+        snapshots: vec!["p@1", "p/a@2"],
+        clones: vec![],
+    };
+    let all = |tree: &Tree| {
+        let mut plan = Plan::new(tree);
+        plan.pool("p").unwrap();
+        let steps = plan.steps();
+        names(&steps).join(" ")
+    };
+    assert_eq!(all(&tree), "p/a@2 p/a p@1");
+    tree.clones = vec![("p/a@2", "p")];
+    assert!(all(&tree).split(' ').any(|name| name == "p"));
+}
