@@ -129,9 +129,7 @@ pub enum DeviceError {
         error: Errno,
     },
     /// The file system that holds the image is full.
-    #[error(
-        "{device}: the file system that holds it is full; free space there, then `zpool clear`"
-    )]
+    #[error("{device}: the file system that holds it is full")]
     HostFull {
         /// The device.
         device: Arc<str>,

@@ -161,7 +161,8 @@ const fn name_of(format: KeyFormat) -> &'static str {
 
 fn file(path: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     std::fs::File::open(path).and_then(read).map_err(|error| {
-        let text = format!("Failed to open key material file: {error}");
+        let reason = base::host_reason(&error);
+        let text = format!("Failed to open key material file: {reason}");
         refused(FailureKind::Missing, text)
     })
 }

@@ -48,7 +48,10 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Stop> {
         .and_then(|()| out.flush())
         .map_err(|error| {
             if error.kind() != io::ErrorKind::BrokenPipe {
-                complain(&format!("cannot write the output: {error}"));
+                complain(&format!(
+                    "cannot write the output: {}",
+                    base::host_reason(&error)
+                ));
             }
             Stop::Quiet(1)
         })

@@ -13,7 +13,7 @@ use super::flags::{ALTERNATE_ROOT, altroot};
 use super::vdev_specs::{check_files, check_sizes, file_size, tree, vdevs};
 use crate::arguments::{assign_dataset, assign_pool, bad_assignment};
 use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
-use crate::output::{Outcome, Stop, print, usage};
+use crate::output::{Outcome, Stop, complain, print, usage};
 
 /// Of everything that makes a pool.
 pub(crate) const NO_FEATURES: Flag = switch("d", "enable only the features that are named");
@@ -78,12 +78,13 @@ fn create(call: &Invocation) -> Outcome {
         return Err(Failure::new(FailureKind::Invalid, text).into());
     }
     let mut request = request(call, name, specs)?;
+    let taken = request.temporary_name.clone();
+    let taken = taken.as_ref().unwrap_or(name);
     request.file_size = file_size(call)?;
     if let Some(temporary) = &request.temporary_name {
         admin::check_pool(temporary).map_err(|error| refused(&error))?;
     }
     // First: where a pool of this name is mounted, its daemon may not answer.
-    let taken = request.temporary_name.as_ref().unwrap_or(name);
     if client::connect(taken)?.is_some() {
         return Err(
             Failure::cannot(FailureKind::Exists, "create", taken, "pool already exists").into(),
@@ -100,7 +101,13 @@ fn create(call: &Invocation) -> Outcome {
     let mut request = request;
     request.key =
         crate::key_material::for_new_dataset("create", name, &request.dataset_properties)?;
-    crate::daemons::start(&OpenRequest::Create(request))
+    let started = crate::daemons::start(&OpenRequest::Create(request));
+    if let Err(Stop::Quiet(_)) = started {
+        complain(&format_args!(
+            "the pool is there all the same: 'zfs mount {taken}' mounts it, 'zpool destroy {taken}' takes it back"
+        ));
+    }
+    started
 }
 
 pub(crate) fn request(

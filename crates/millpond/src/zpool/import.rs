@@ -7,7 +7,7 @@ use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
     Assignments, Change, Failure, FailureKind, ImportCandidate, ImportRequest, KnownPool,
     OpenRequest, PropertyError, VdevClass, VdevNaming, VdevReport, VdevState,
-    client::{self, Silent},
+    client::{self, Connection, Silent},
 };
 use control::Found;
 
@@ -106,7 +106,7 @@ fn import(call: &Invocation) -> Outcome {
     let Some(wanted) = call.operands().first() else {
         if found.is_empty() && !here.is_empty() && call.has("d") {
             complain(&"no pools available to import");
-            complain(&imported_already(&here));
+            complain(&imported_already(&here, running));
             return Ok(());
         }
         return list(call, &found, &search, &pools);
@@ -116,10 +116,12 @@ fn import(call: &Invocation) -> Outcome {
     {
         return Err(taken(connection.pool()).into());
     }
-    if found.is_empty() && !here.is_empty() {
+    let is_wanted = |found: &Found| matches(found, wanted);
+    let runs = here.iter().any(is_wanted) && !found.iter().any(is_wanted);
+    if runs || (found.is_empty() && !here.is_empty()) {
         let reason = "no such pool available";
         let failure = Failure::cannot(FailureKind::Missing, "import", wanted, reason);
-        return Err(failure.advise(imported_already(&here)).into());
+        return Err(failure.advise(imported_already(&here, running)).into());
     }
     let chosen = choose(&found, wanted, &search);
     if let Some(failure) = unanswered(&pools.silent, wanted, chosen.as_ref().ok()) {
@@ -195,11 +197,19 @@ fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// About pools that are where somebody looks, and run.
-fn imported_already(here: &[Found]) -> String {
-    let names = here.iter().map(|found| found.candidate.name.as_str());
-    let names: Vec<&str> = names.collect();
+fn imported_already(here: &[Found], running: &[Connection]) -> String {
+    let named = |found: &Found| {
+        let pool = &found.candidate;
+        match running.iter().find(|it| it.guid() == pool.guid) {
+            Some(daemon) if daemon.pool() != pool.name => {
+                format!("'{}' (as '{}')", pool.name, daemon.pool())
+            }
+            Some(_) | None => format!("'{}'", pool.name),
+        }
+    };
+    let names: Vec<String> = here.iter().map(named).collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
-    format!("'{}' {verb} imported already", names.join("', '"))
+    format!("{} {verb} imported already", names.join(", "))
 }
 
 fn taken(name: &str) -> Failure {

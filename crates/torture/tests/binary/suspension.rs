@@ -1,7 +1,7 @@
 //! Devices that fail under a served pool: a host file system that is full, an image that was cut off or removed.
 
 use crate::host_mount::HostMount;
-use crate::session::Session;
+use crate::session::{Session, path};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -95,6 +95,9 @@ fn a_full_host_suspends_and_room_resumes() {
     let failed = fill(&root);
     assert!(failed > 5, "{failed} files fit");
     assert_suspended(&session, "cramped", BY_HOST);
+    let said = session.refused(&["zpool", "sync", "cramped"]);
+    let end = "the file system that holds it is full\nrepair the devices, then run 'zpool clear cramped'\n";
+    assert!(said.ends_with(end), "{said}");
     // Memory still takes changes.
     fs::write(root.join("later"), b"accepted").expect("accepted");
     host.remount("size=200m");
@@ -135,6 +138,47 @@ fn an_image_that_was_cut_off_suspends_and_can_be_given_up() {
     );
     let list = session.ok(&["zpool", "list", "-H", "-o", "name"]);
     assert!(!list.contains("cut"), "{list}");
+}
+
+/// The command in which a pool is suspended says what to do next, as those after it do; and where there is no pool to
+/// clear, nobody is told to clear one.
+#[test]
+fn what_to_do_next_is_said_at_once_and_fits() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("cut", 128, &[]);
+    fs::write(session.mount("cut").join("late"), b"late").expect("accepted");
+    let image = session.images().join("cut.img");
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.set_len(64 << 20).expect("cut off");
+    let said = session.refused(&["zpool", "sync", "cut"]);
+    assert!(
+        said.starts_with("cannot sync 'cut': pool I/O is currently suspended\n"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("\nrepair the devices, then run 'zpool clear cut'\n"),
+        "{said}"
+    );
+    session.ok(&["zpool", "export", "-f", "cut"]);
+    let folder = session.images().join("small");
+    fs::create_dir(&folder).expect("made");
+    let Some(host) = HostMount::memory(&folder, 8) else {
+        return;
+    };
+    let from = session.images().join("from");
+    fs::create_dir(&from).expect("made");
+    for number in 0..16 {
+        fs::write(from.join(number.to_string()), noise(number)).expect("written");
+    }
+    let new = folder.join("new.img");
+    let said = session.refused(&["mkimage", path(&from), path(&new)]);
+    assert!(
+        said.ends_with(": the file system that holds it is full\n"),
+        "{said}"
+    );
+    host.unmount();
 }
 
 #[test]

@@ -156,6 +156,25 @@ fn a_pool_that_is_imported_is_not_called_damaged() {
         said,
         format!("cannot import 'lake': no such pool available\n{reason}")
     );
+    // Who gave it another name for now is told which.
+    session.export("tank");
+    session.ok(&[
+        "zpool",
+        "import",
+        "-N",
+        "-d",
+        path(&images),
+        "-t",
+        "tank",
+        "pond",
+    ]);
+    let said = session.refused(&["zpool", "import", "-d", path(&images), "tank"]);
+    let reason = "'tank' (as 'pond') is imported already\n";
+    assert_eq!(
+        said,
+        format!("cannot import 'tank': no such pool available\n{reason}")
+    );
+    session.ok(&["zpool", "export", "pond"]);
 }
 
 /// A pool whose daemon is another user's, of whom one's own commands know nothing: here one with other sockets.
@@ -299,6 +318,15 @@ fn a_missing_fuse_device_is_named() {
     assert!(said.contains(reason), "{said}");
     assert!(said.contains("Import was successful"), "{said}");
     session.ok(&["zpool", "export", "tank"]);
+    // A new pool is there all the same.
+    let create = "zpool create --size 64M -R \"$2\" new \"$1/new.img\"";
+    let created = with_another_dev(&session, null, create, &arguments);
+    let said = String::from_utf8_lossy(&created.stderr);
+    assert!(said.contains(reason), "{said}");
+    let advice = "the pool is there all the same: 'zfs mount new' mounts it, 'zpool destroy new' takes it back\n";
+    assert!(said.ends_with(advice), "{said}");
+    assert_eq!(created.status.code(), Some(1), "{said}");
+    session.ok(&["zpool", "destroy", "new"]);
 }
 
 /// A minimal root has no `/etc/mtab`, by which `fusermount3` knows whose a mount is: a user's pool is mounted and

@@ -37,9 +37,11 @@ impl PoolChange for SyncPool {
             let written = service.mounts().barrier(&mount.dataset);
             written.map_err(|failure| framed("sync", &mount.dataset, failure))?;
         }
-        service
-            .pool
-            .sync()
-            .map_err(|error| service.pool_refused("sync", &error))
+        service.pool.sync().map_err(|error| {
+            // While it was written out: from now on it is refused before, with the same words.
+            let suspended = service.check_running(self.while_suspended());
+            let failure = suspended.err();
+            failure.unwrap_or_else(|| service.pool_refused("sync", &error))
+        })
     }
 }
