@@ -15,6 +15,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub fn start(
     defaults: &[(&str, &str)],
     part: &mut dyn FnMut(Response) -> Result<(), Failure>,
 ) -> Result<Connection, Failure> {
+    check_paths(request)?;
     let program = std::env::current_exe()
         .map_err(|error| service_failure("this program cannot be found again", error))?;
     let mut command = Command::new(program);
@@ -46,6 +48,25 @@ pub fn start(
     let unsaid = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
     command.envs(defaults.iter().copied().filter(unsaid));
     start_with(command, request, part)
+}
+
+/// Requests are text, as is what labels and the register have of devices: a path that is none could not be found again.
+fn check_paths(request: &OpenRequest) -> Result<(), Failure> {
+    let (mut paths, root): (Vec<&PathBuf>, _) = match request {
+        OpenRequest::Create(request) => {
+            let vdevs = request.vdevs.iter();
+            let paths = vdevs.flat_map(|vdev| vdev.leaves()).collect();
+            (paths, &request.altroot)
+        }
+        OpenRequest::Import(request) => (request.search.iter().collect(), &request.altroot),
+    };
+    paths.extend(root);
+    let Some(path) = paths.into_iter().find(|path| path.to_str().is_none()) else {
+        return Ok(());
+    };
+    let text = format!("the path {path:?} is not UTF-8");
+    let failure = framed(request, Failure::new(FailureKind::Invalid, text));
+    Err(failure.advise("use a link with another name, or another directory"))
 }
 
 /// As [`start`], with the command that becomes the daemon.

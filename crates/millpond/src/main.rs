@@ -22,6 +22,7 @@ mod zfs;
 mod zpool;
 mod zstream;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use grammar::{Command, GrammarError, Parsed, Program};
@@ -37,9 +38,9 @@ fn main() -> ExitCode {
     if let Some(status) = daemon::child() {
         return status;
     }
-    let mut words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    let mut words: Vec<String> = arguments.iter().map(text).collect();
     let called = if words.is_empty() {
         String::new()
     } else {
@@ -54,6 +55,13 @@ fn main() -> ExitCode {
     };
     if let Some(at) = inspected {
         return own::inspect::run(at);
+    }
+    if let Some(word) = arguments.iter().find(|word| word.to_str().is_none()) {
+        complain(&format_args!(
+            "{word:?} is not UTF-8, and a name that is nearly so would be another one\n\
+             use a link with another name, or what it is in"
+        ));
+        return ExitCode::from(2);
     }
     if called == "mount.zfs" {
         return zfs::mount_helper::run(&words);

@@ -177,6 +177,40 @@ fn a_pool_that_is_imported_is_not_called_damaged() {
     session.ok(&["zpool", "export", "pond"]);
 }
 
+/// A name that is no text is refused; it was taken for another one, with a sign in the place of what is none.
+#[test]
+fn a_name_that_is_no_text_is_not_taken_for_another() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let (images, mounts) = (session.images(), session.mounts());
+    let odd = "odd=$(printf '\\377'); ";
+    let run = |words: &str| {
+        let ran = session.shell(&format!("{odd}{words}"), &[path(&images), path(&mounts)]);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(!ran.status.success(), "{words}: {said}");
+        (said, ran.status.code())
+    };
+    for words in [
+        "\"$0\" zpool create --size 64M -R \"$2\" odd \"$1/$odd.img\"",
+        "\"$0\" mkimage -n odd \"$2\" \"$1/$odd.img\"",
+        "\"$0\" zpool import -d \"$1/$odd\" tank",
+    ] {
+        let (said, status) = run(words);
+        assert!(said.contains("\\xFF"), "{words}: {said}");
+        assert!(said.contains(" is not UTF-8"), "{words}: {said}");
+        assert_eq!(status, Some(2), "{words}: {said}");
+    }
+    // Of what is relative, the directory counts.
+    let (said, _) = run("mkdir \"$1/$odd\" && cd \"$1/$odd\" && \
+                         \"$0\" zpool create --size 64M -R \"$2\" odd here.img");
+    assert!(said.starts_with("cannot create 'odd': the path "), "{said}");
+    assert!(said.contains("\\xFF/here.img\" is not UTF-8\n"), "{said}");
+    assert!(session.daemons().is_empty(), "no pool was made");
+    let made = std::fs::read_dir(&images).expect("listed").count();
+    assert_eq!(made, 1, "no image was made");
+}
+
 /// A pool whose daemon is another user's, of whom one's own commands know nothing: here one with other sockets.
 #[test]
 fn a_pool_that_another_process_has_is_listed_so() {
