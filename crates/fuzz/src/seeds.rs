@@ -65,6 +65,7 @@ fn of_target(name: &str) -> Vec<Vec<u8>> {
         "admin_opening" => messages::openings(),
         "admin_response" => messages::responses(),
         "properties" => messages::assignments(),
+        "program" => messages::programs(),
         "names" => ["a", "pool/fs@snap", "pool/fs#mark", "pool/a.b-c:d/%e f"]
             .map(str::to_owned)
             .to_vec(),

@@ -2,19 +2,24 @@
 
 mod blocks;
 mod codecs;
+mod devices;
+mod keys;
 mod logs;
 mod messages;
 mod nbd;
 mod objects;
+mod programs;
 mod streams;
 mod text;
 mod zaps;
 
 use crate::target::Target;
 
-const GROUPS: [&[Target]; 9] = [
+const GROUPS: [&[Target]; 12] = [
     blocks::TARGETS,
     objects::TARGETS,
+    devices::TARGETS,
+    keys::TARGETS,
     zaps::TARGETS,
     logs::TARGETS,
     codecs::TARGETS,
@@ -22,6 +27,7 @@ const GROUPS: [&[Target]; 9] = [
     nbd::TARGETS,
     streams::TARGETS,
     text::TARGETS,
+    programs::TARGETS,
 ];
 
 /// Every target.

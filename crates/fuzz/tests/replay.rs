@@ -4,7 +4,7 @@ use millpond_fuzz::{all, corpus, execute};
 use std::collections::BTreeSet;
 
 /// All corpora together.
-const BYTES_MAX: u64 = 300_000;
+const BYTES_MAX: u64 = 350_000;
 
 /// One test, as the limit of memory is the process's.
 #[test]

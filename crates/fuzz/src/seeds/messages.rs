@@ -31,6 +31,16 @@ const CHANGES: &[&str] = &[
     r#"{"Export":{"force":true}}"#,
 ];
 
+const PROGRAMS: &[&str] = &[
+    "local a = (...).argv[1] zfs.sync.snapshot(a .. '@s') return {a, ok = zfs.exists(a)}",
+    "for s in zfs.list.snapshots('p') do zfs.check.destroy(s) end return zfs.get_prop('p', 'a:b')",
+    "local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return table.concat(t, '/')",
+    "local c = coroutine.wrap(function() coroutine.yield(7 / 2 % 5) end) return c()",
+    "return string.format('%5d %s', 0xff, string.rep('ab', 9):gsub('%a(b*)', '%1'):upper())",
+    "return #string.match(string.rep('a', 100), '^(a-)%f[%z]()$'), {['x'] = -1, [true] = [[y]]}",
+    "setmetatable(_G, {__index = function(_, k) return k end}) goto e; error({1}) ::e:: return zfs.debug(z)",
+];
+
 const OPENINGS: &[&str] = &[
     r#"{"Create":{"name":"p","temporary_name":null,"vdevs":[{"class":"Data",
         "shape":{"Leaf":"/a"}}],"properties":[],"features":[["lz4_compress",true]],
@@ -70,6 +80,11 @@ pub(super) fn requests() -> Vec<String> {
 /// Of [`admin::OpenRequest`].
 pub(super) fn openings() -> Vec<String> {
     texts(OPENINGS)
+}
+
+/// Channel programs.
+pub(super) fn programs() -> Vec<String> {
+    texts(PROGRAMS)
 }
 
 /// Of [`admin::Response`].

@@ -4,6 +4,7 @@ use super::blocks::words;
 use crate::target::{ORDERS, Target, targets};
 use base::ByteOrder;
 use format::bookmark::BookmarkPhys;
+use format::redaction::{RedactedRange, RedactionHead};
 use format::{
     DnodePhys, ObjectSetPhys, ObjectType, bpobj, bptree, brt, deadlist, dedup, dsl, space_map,
     znode,
@@ -42,6 +43,24 @@ pub(super) const TARGETS: &[Target] = targets! {
                 && ring.check().is_ok()
             {
                 let _ = ring.physical(u64::MAX);
+            }
+        }
+    };
+    redaction_list: |bytes| {
+        if let Ok((head, snapshots)) = RedactionHead::decode_with_snapshots(bytes) {
+            let _ = head.is_complete();
+            let again = RedactionHead::decode_with_snapshots(&head.encode_with_snapshots(&snapshots));
+            assert_eq!(again, Ok((head, snapshots)));
+        }
+        let ranges = bytes.chunks(RedactedRange::SIZE);
+        let mut ranges = ranges.filter_map(|piece| RedactedRange::decode(piece, ByteOrder::NATIVE).ok());
+        let Some(mut last) = ranges.next() else { return };
+        for range in ranges {
+            let (count, end) = (last.count(), last.end());
+            if last.join(&range) {
+                assert_eq!((last.count(), end), (count + range.count(), range.first));
+            } else {
+                last = range;
             }
         }
     };

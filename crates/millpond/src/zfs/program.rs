@@ -112,7 +112,7 @@ fn shown(result: &str) -> String {
     match value.get("return") {
         None => "Channel program fully executed with no return value.\n".to_owned(),
         Some(value) => {
-            let mut out = "Channel program fully executed with return value:\n".to_owned();
+            let mut out = "Channel program fully executed and produced output:\n".to_owned();
             show("return", value, 4, &mut out);
             out
         }

@@ -43,13 +43,13 @@ fn refused(session: &Session, options: &[&str], script: &str) -> String {
 }
 
 fn returned(text: &str) -> String {
-    format!("Channel program fully executed with return value:\n    return: {text}\n")
+    format!("Channel program fully executed and produced output:\n    return: {text}\n")
 }
 
 /// The value of a script, as people read it.
 fn value(session: &Session, script: &str) -> String {
     let text = result(session, &[], script, &[]);
-    let begin = "Channel program fully executed with return value:\n    return: ";
+    let begin = "Channel program fully executed and produced output:\n    return: ";
     let value = text.strip_prefix(begin).unwrap_or_else(|| panic!("{text}"));
     value.trim_end().to_owned()
 }
@@ -103,7 +103,7 @@ fn a_tree_is_destroyed_and_what_is_held_is_told() {
     session.ok(&["zfs", "hold", "keep", "tank/a@2"]);
     let text = result(&session, &[], DESTROY, &["tank/a"]);
     let expected = [
-        "Channel program fully executed with return value:",
+        "Channel program fully executed and produced output:",
         "    return:",
         "        failed:",
         "            tank/a: 16",

@@ -4,7 +4,7 @@ use super::shown;
 fn results_are_shown_with_their_tables() {
     let text = shown(r#"{"return":{"baz":2,"e":{},"foo":"bar","none":null,"t":{"1":true}}}"#);
     let lines = [
-        "Channel program fully executed with return value:",
+        "Channel program fully executed and produced output:",
         "    return:",
         "        baz: 2",
         "        e:",
