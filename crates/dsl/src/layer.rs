@@ -29,6 +29,9 @@ use crate::services::{Services, StoppedHead};
 use crate::sizes::Sizes;
 use crate::task::TaskQueue;
 
+/// How often something is looked up that tasks change meanwhile.
+const LOOKS_MAX: usize = 16;
+
 static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
 static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
 static STOPPED: LockClass = LockClass::new("dsl.stopped", rank::DSL + 29);
@@ -264,9 +267,10 @@ impl Dsl {
         self.unless_changed(|| self.find_directory(path))
     }
 
-    /// What fails is looked at again if a task has ended meanwhile: then it may not be there any more.
+    /// What fails is looked at again if a task has ended meanwhile: then it may not be there any more. Not for ever, as
+    /// what is damaged may take longer to be read than tasks are apart.
     fn unless_changed<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
-        loop {
+        for _ in 1..LOOKS_MAX {
             let stamp = self.stamp();
             let found = look();
             let is_told = matches!(
@@ -277,6 +281,7 @@ impl Dsl {
                 return found;
             }
         }
+        look()
     }
 
     fn find_directory(&self, path: &str) -> Result<Arc<Directory>> {

@@ -60,13 +60,18 @@ impl PoolDatasetIndex<'_> {
         if let Some(kind) = self.kinds.known.read().get(&dataset.id()) {
             return Ok(*kind);
         }
+        let stamp = self.dsl.stamp();
         let root = dataset.root().map_err(unreadable)?;
         let kind = if root.is_some_and(|root| root.kind == ObjectSetKind::Volume) {
             Types::VOLUME
         } else {
             Types::FILESYSTEM
         };
-        self.kinds.known.write().insert(dataset.id(), kind);
+        let mut known = self.kinds.known.write();
+        // The number may be another dataset's since.
+        if self.dsl.stamp() == stamp {
+            known.insert(dataset.id(), kind);
+        }
         Ok(kind)
     }
 
@@ -76,16 +81,30 @@ impl PoolDatasetIndex<'_> {
         name: String,
         dataset: Arc<Dataset>,
     ) -> Result<DatasetSource<'_>, Failure> {
+        let facts = self.facts(&dataset)?;
+        Ok(self.with(facts, name, dataset))
+    }
+
+    /// The kind of a dataset's head, and its record.
+    fn facts(&self, dataset: &Arc<Dataset>) -> Result<(Types, DatasetPhys), Failure> {
         let head_kind = if dataset.is_snapshot() {
             match dataset.directory().head().map_err(unreadable)? {
                 Some(head) => self.kind_of(&head)?,
                 None => Types::FILESYSTEM,
             }
         } else {
-            self.kind_of(&dataset)?
+            self.kind_of(dataset)?
         };
-        let phys = dataset.phys().map_err(unreadable)?;
-        Ok(DatasetSource {
+        Ok((head_kind, dataset.phys().map_err(unreadable)?))
+    }
+
+    fn with(
+        &self,
+        (head_kind, phys): (Types, DatasetPhys),
+        name: String,
+        dataset: Arc<Dataset>,
+    ) -> DatasetSource<'_> {
+        DatasetSource {
             dataset_index: self,
             name,
             head_kind,
@@ -95,7 +114,7 @@ impl PoolDatasetIndex<'_> {
             space: OnceLock::new(),
             received: OnceLock::new(),
             contents: OnceLock::new(),
-        })
+        }
     }
 }
 
@@ -106,8 +125,8 @@ impl PoolDatasetIndex<'_> {
         name: String,
         dataset: Arc<Dataset>,
     ) -> Result<Option<DatasetSource<'_>>, Failure> {
-        if let Ok(source) = self.head(name.clone(), dataset) {
-            return Ok(Some(source));
+        if let Ok(facts) = self.facts(&dataset) {
+            return Ok(Some(self.with(facts, name, dataset)));
         }
         let again = || match missing_is_none(self.dsl.dataset(&name))? {
             None => Ok(None),
