@@ -6,7 +6,7 @@ use base::{ByteOrder, ObjectId};
 use codec::Checksum;
 use format::block_pointer::{self, BlockPointer, DVA_COUNT};
 use format::deadlist::DeadlistPhys;
-use format::dnode::{DnodeFlags, SLOT_SIZE};
+use format::dnode::{DnodeFlags, DnodePhys, SLOT_SIZE};
 use format::object_set::ObjectSetKind;
 use format::object_type::ObjectType;
 use format::record::get_at;
@@ -272,12 +272,7 @@ impl Printer<'_> {
     fn row(&mut self, object: &RawObject) -> Result<()> {
         let dnode = &object.dnode;
         let show = |value| self.options.numbers.show(value);
-        let fill: u64 = dnode
-            .pointers
-            .iter()
-            .take(dnode.pointer_count.into())
-            .map(BlockPointer::fill)
-            .sum();
+        let fill = fill_of(dnode);
         let length = object.length_max();
         let unit = if object.id.0 == 0 {
             SLOT_SIZE as u64
@@ -428,8 +423,18 @@ fn print_deadlist(
     Ok(())
 }
 
+/// How many blocks, or dnodes, an object's pointers say that there are; the largest number, if they say more.
+fn fill_of(dnode: &DnodePhys) -> u64 {
+    let pointers = dnode.pointers.iter().take(dnode.pointer_count.into());
+    let fills = pointers.map(BlockPointer::fill);
+    fills.fold(0, u64::saturating_add)
+}
+
 impl From<std::io::Error> for InspectError {
     fn from(error: std::io::Error) -> Self {
         Self::Output(error)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,7 +137,8 @@ fn print_checked(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 
 /// Embedded blocks by the kind of their payload; only data is ever met.
 fn embedded(statistics: &Statistics) -> Vec<(u8, u64)> {
-    let count: u64 = statistics.embedded.values().sum();
+    let counts = statistics.embedded.values();
+    let count = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
     if count == 0 {
         Vec::new()
     } else {
@@ -177,7 +178,8 @@ fn problems(report: &Report) -> Vec<Problems> {
 }
 
 fn damage(report: &Report) -> Damage {
-    let listed: usize = problems(report).iter().map(|kind| kind.count).sum();
+    let counts = problems(report).into_iter().map(|kind| kind.count);
+    let listed = counts.fold(0, usize::saturating_add);
     Damage::of(report, listed)
 }
 
