@@ -370,9 +370,9 @@ impl Dsl {
     pub fn dataset(&self, full_name: &str) -> Result<Arc<Dataset>> {
         let target = parse(full_name)?;
         self.unless_changed(|| match target {
-            Target::Head { dataset } => self.head(dataset),
+            Target::Head { dataset } => self.find_head(dataset),
             Target::Snapshot { dataset, snapshot } => self
-                .head(dataset)?
+                .find_head(dataset)?
                 .snapshot(snapshot)?
                 .ok_or_else(|| DslError::not_found(full_name)),
             Target::Bookmark { .. } => Err(DslError::not_found(full_name)),
@@ -384,10 +384,12 @@ impl Dsl {
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn head(&self, path: &str) -> Result<Arc<Dataset>> {
-        self.unless_changed(|| {
-            let directory = self.directory(path)?;
-            directory.head()?.ok_or_else(|| DslError::not_found(path))
-        })
+        self.unless_changed(|| self.find_head(path))
+    }
+
+    fn find_head(&self, path: &str) -> Result<Arc<Dataset>> {
+        let directory = self.find_directory(path)?;
+        directory.head()?.ok_or_else(|| DslError::not_found(path))
     }
 
     /// The head with that number, if it is open.
