@@ -40,6 +40,8 @@ impl Facts<'_> {
         if removing.state == removal_state::NONE {
             return None;
         }
+        // Its txg may still be on the way to the disk: until then no other one can begin.
+        let runs = removing.state == removal_state::ACTIVE || self.pool.is_removing();
         let config = self.pool.config();
         let tops = config.root.children.iter();
         let entries: u64 = tops
@@ -52,7 +54,7 @@ impl Facts<'_> {
                 _ => removing.vdev,
             },
             started_s: removing.started_s,
-            ended_s: (removing.state != removal_state::ACTIVE).then_some(removing.ended_s),
+            ended_s: (!runs).then_some(removing.ended_s),
             cancelled: removing.state == removal_state::CANCELLED,
             to_copy: removing.to_copy,
             copied: removing.copied,

@@ -113,6 +113,26 @@ fn no_removal_begins_while_blocks_are_healed_and_nothing_is_healed_beside_one() 
 }
 
 #[test]
+fn a_removal_that_says_it_has_ended_lets_another_begin() {
+    let _alone = in_steps(256 << 10);
+    let (bench, pool) = Bench::new(3, false);
+    Churn::new(&pool, 4).run(&pool, 3);
+    for id in [1, 2] {
+        pool.remove_vdev(guid_of(&pool, id)).unwrap();
+        let has_ended = || {
+            pool.facts()
+                .removal()
+                .is_some_and(|it| it.ended_s.is_some())
+        };
+        while !has_ended() {
+            std::thread::yield_now();
+        }
+        assert!(!pool.is_removing());
+    }
+    bench.close(pool);
+}
+
+#[test]
 fn a_device_is_removed_while_its_blocks_come_and_go() {
     let _alone = in_steps(512);
     let (bench, pool) = Bench::new(3, false);
