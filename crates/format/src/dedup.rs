@@ -442,9 +442,9 @@ fn unpack_sized(stored: &[u8], sizes: &[usize]) -> Option<(Vec<u8>, ByteOrder)> 
     }
 }
 
-/// The first addresses that an entry describes, with how often they are referred to.
+/// The first addresses of the blocks that an entry describes and something refers to, with these blocks.
 #[must_use]
-pub fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Dva, u64)> {
+pub fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Dva, DedupBlock)> {
     let form = if bytes.len() >= LEGACY_BYTES {
         DedupForm::Legacy
     } else {
@@ -457,7 +457,7 @@ pub fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Dva, u64)> {
     blocks
         .filter_map(|block| {
             let first = block.addresses.first_chunk::<2>()?;
-            Some((Dva::from_words(*first)?, block.references))
+            Some((Dva::from_words(*first)?, *block))
         })
         .collect()
 }

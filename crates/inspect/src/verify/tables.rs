@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{ByteOrder, ObjectId};
+use format::BlockPointer;
 use format::config::directory;
-use format::dedup::{self, DedupKey};
+use format::dedup::{self, DedupBlock, DedupKey};
 use format::record::get_at;
 
 use crate::error::Result;
@@ -19,6 +20,8 @@ pub(crate) type Address = (u64, u64);
 pub(crate) struct References {
     /// All references that the table knows of.
     pub(crate) expected: u64,
+    /// The block as a dedup table has it: pointers may have been made before it got more copies.
+    entry: Option<DedupBlock>,
     seen: AtomicU64,
     /// Of those that wait to be freed, while something else refers to the block.
     pending: AtomicU64,
@@ -30,6 +33,18 @@ impl References {
             expected,
             ..Self::default()
         }
+    }
+
+    /// A block with all the copies that its entry has.
+    pub(crate) fn whole(&self, block: &BlockPointer) -> BlockPointer {
+        let mut whole = *block;
+        if let Some(entry) = &self.entry {
+            entry.give_addresses(&mut whole);
+        }
+        if whole.dvas().count() <= block.dvas().count() {
+            return *block;
+        }
+        whole
     }
 
     /// Counts one; whether it was the first.
@@ -59,7 +74,7 @@ pub(crate) struct ReferenceTables {
     pub(crate) clones: HashMap<Address, References>,
 }
 
-type DedupEntries = HashMap<DedupKey, Vec<(Address, u64)>>;
+type DedupEntries = HashMap<DedupKey, Vec<(Address, DedupBlock)>>;
 
 /// Reads every table of the pool.
 pub(crate) fn load(pool: &RawPool) -> Result<ReferenceTables> {
@@ -92,12 +107,11 @@ pub(crate) fn load(pool: &RawPool) -> Result<ReferenceTables> {
             load_dedup_directory(pool, id, &mut entries)?;
         }
     }
-    for (address, count) in entries.into_values().flatten() {
-        tables
-            .dedup
-            .entry(address)
-            .or_insert_with(|| References::new(0))
-            .expected += count;
+    for (address, block) in entries.into_values().flatten() {
+        let known = tables.dedup.entry(address);
+        let known = known.or_insert_with(|| References::new(0));
+        known.expected = known.expected.saturating_add(block.references);
+        known.entry = Some(block);
     }
     Ok(tables)
 }
@@ -196,10 +210,13 @@ fn load_dedup_log(log: &RawObject, entries: &mut DedupEntries) -> Result<()> {
     Ok(())
 }
 
-/// The addresses that an entry describes, with their counts.
-fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Address, u64)> {
+/// The addresses that an entry describes, with their blocks.
+fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Address, DedupBlock)> {
     let found = dedup::addresses(bytes, order).into_iter();
     found
-        .map(|(dva, count)| ((dva.vdev.0, dva.offset), count))
+        .map(|(dva, block)| ((dva.vdev.0, dva.offset), block))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -267,6 +267,10 @@ impl<'a> Worker<'a> {
         if block.is_hole() || block.birth() <= item.younger_than {
             return false;
         }
+        let block = &match block.is_dedup() {
+            true => self.whole(block),
+            false => *block,
+        };
         let statistics = &mut self.findings.statistics;
         if block.is_embedded() {
             statistics.count_embedded(block);
@@ -301,6 +305,11 @@ impl<'a> Worker<'a> {
 
     fn is_first_reference(&self, block: &BlockPointer) -> bool {
         self.references_of(block).is_none_or(References::count)
+    }
+
+    fn whole(&self, block: &BlockPointer) -> BlockPointer {
+        let known = self.references_of(block);
+        known.map_or(*block, |references| references.whole(block))
     }
 
     /// What a table has of a block.

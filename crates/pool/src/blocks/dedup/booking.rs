@@ -46,15 +46,23 @@ impl<'a> Booking<'a> {
 
     /// Stores an entry as it is now; one without blocks goes.
     pub(super) fn apply(&mut self, key: &DedupKey, entry: &Entry) -> Result<()> {
-        let is_left = entry.now.blocks.iter().any(|block| block.is_stored());
-        let class = is_left.then(|| entry.now.class());
         if let Some(home) = entry.home {
             self.count(home, key, &entry.before, u64::saturating_sub);
-            if class != Some(home)
-                && let Some(store) = &self.table.stores[home.index()]
-            {
-                store.zap.remove_words(self.tx, key)?;
-            }
+        }
+        self.put(key, entry)
+    }
+
+    /// Stores an entry as a log has it. The statistics of the ZAP that has an older state of it count that no more:
+    /// OpenZFS takes it out when it writes to the log.
+    pub(super) fn put(&mut self, key: &DedupKey, entry: &Entry) -> Result<()> {
+        let is_left = entry.now.blocks.iter().any(|block| block.is_stored());
+        let class = is_left.then(|| entry.now.class());
+        if let Some(home) = entry.home
+            && class != Some(home)
+            && let Some(store) = &self.table.stores[home.index()]
+        {
+            store.zap.remove_words(self.tx, key)?;
+            self.changed[home.index()] = true;
         }
         let Some(class) = class else {
             return Ok(());
@@ -85,7 +93,7 @@ impl<'a> Booking<'a> {
     }
 
     /// Counts an entry of a class in its statistics, or takes it out of them.
-    fn count(
+    pub(super) fn count(
         &mut self,
         class: DedupClass,
         key: &DedupKey,

@@ -94,7 +94,7 @@ impl PoolServices {
     }
 
     /// The table of a checksum, to be changed; made if it is not there.
-    fn book_dedup<'a>(&'a self, tx: &'a Tx, kind: Checksum) -> Result<Booking<'a>> {
+    pub(super) fn book_dedup<'a>(&'a self, tx: &'a Tx, kind: Checksum) -> Result<Booking<'a>> {
         if let Some(table) = self.dedup.table(kind) {
             return Ok(Booking::new(self, tx, Table::clone(&table)));
         }
@@ -106,7 +106,7 @@ impl PoolServices {
         Ok(booking)
     }
 
-    fn finish_booking(&self, booking: Option<Booking<'_>>) -> Result<()> {
+    pub(super) fn finish_booking(&self, booking: Option<Booking<'_>>) -> Result<()> {
         let Some(booking) = booking else {
             return Ok(());
         };
@@ -124,7 +124,7 @@ impl PoolServices {
     }
 
     /// Brings into the ZAPs what logs have that OpenZFS left: ours are changed at once.
-    fn drain_logs(&self, tx: &Tx) -> Result<()> {
+    pub(super) fn drain_logs(&self, tx: &Tx) -> Result<()> {
         let tables: Vec<Arc<Table>> = self.dedup.tables.read().values().cloned().collect();
         for table in tables {
             let Some(folder) = &table.folder else {
@@ -160,7 +160,7 @@ impl PoolServices {
                         *block = DedupBlock::default();
                     }
                 }
-                booking.apply(key, &entry)?;
+                booking.put(key, &entry)?;
             }
             self.finish_booking(Some(booking))?;
             self.dedup.tell(&self.limits);

@@ -107,14 +107,59 @@ fn nothing_new_refers_to_what_a_scan_has_to_find_elsewhere() {
     assert_eq!(tables.find(&block(1), 1), DedupAnswer::Declined);
 }
 
+fn new_pool(folder: &std::path::Path) -> Arc<Pool> {
+    let path = folder.join("a.img");
+    device::FileDevice::create(&path, 96 << 20).unwrap();
+    let vdev = crate::NewVdev::Single(crate::NewDevice::Path(path));
+    Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap()
+}
+
+/// As in pools of OpenZFS: what has come into a log is in no statistics of a ZAP, though the ZAP has an older state of it.
+#[test]
+fn what_a_log_has_comes_into_the_statistics_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = new_pool(folder.path());
+    let services = &pool.services;
+    let tx = dmu::Tx::assign(pool.engine().unwrap(), &dmu::Reservation::default()).unwrap();
+    services.dedup.begin(true, false);
+    let entry = |content, references| {
+        let pointer = placed(content, 0x4000 * content);
+        let mut now = DedupValue::new(DedupForm::Flat);
+        now.blocks[0] = DedupBlock {
+            references,
+            ..DedupBlock::of(&pointer)
+        };
+        let entry = Entry {
+            home: None,
+            before: DedupValue::new(DedupForm::Flat),
+            now,
+        };
+        (key_of(&pointer), entry)
+    };
+    let mut booking = services.book_dedup(&tx, Checksum::Sha256).unwrap();
+    for content in 1..=3 {
+        let (key, entry) = entry(content, 1);
+        booking.apply(&key, &entry).unwrap();
+    }
+    let (key, old) = entry(1, 1);
+    booking.count(DedupClass::Unique, &key, &old.now, u64::saturating_sub);
+    let (_, logged) = entry(1, 2);
+    let folder = booking.table.folder.as_mut().unwrap();
+    folder.logged = Arc::new(BTreeMap::from([(key, logged.now)]));
+    services.finish_booking(Some(booking)).unwrap();
+    services.drain_logs(&tx).unwrap();
+    let table = services.dedup.table(Checksum::Sha256).unwrap();
+    assert_eq!(table.len().unwrap(), 3);
+    let sums = table.sums();
+    assert_eq!((sums.stored, sums.referenced), (3 * 4096, 4 * 4096));
+    drop(tx);
+}
+
 /// A quota is a convenience: a table of properties that cannot be read stops no txg.
 #[test]
 fn a_quota_that_cannot_be_read_is_as_none() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.img");
-    device::FileDevice::create(&path, 96 << 20).unwrap();
-    let vdev = crate::NewVdev::Single(crate::NewDevice::Path(path));
-    let pool = Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap();
+    let pool = new_pool(folder.path());
     let engine = pool.engine().unwrap();
     let tx = dmu::Tx::assign(engine, &dmu::Reservation::default()).unwrap();
     let key = format::config::directory::POOL_PROPERTIES.as_bytes();
