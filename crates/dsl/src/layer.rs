@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use base::ObjectId;
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
-use dmu::ObjectSet;
+use dmu::{ObjectSet, Zap};
 use format::config::directory as keys;
 use format::dsl::hidden;
 use txg::Engine;
@@ -332,19 +332,31 @@ impl Dsl {
         self.live(&self.datasets, id, || Dataset::load(self, id, None))
     }
 
-    /// A snapshot by its object, which a name led to under a stamp.
+    /// A snapshot by its object, to which a name among its head's names led under a stamp. If a task has ended since,
+    /// the names are asked again, so that the copy that becomes the live one has its name beside it.
     pub(crate) fn snapshot_by_id(
         &self,
         id: ObjectId,
-        (name, stamp): (&str, u64),
+        (name, names): (&str, &Zap),
+        mut stamp: u64,
     ) -> Result<Arc<Dataset>> {
-        if let Some(dataset) = self.datasets.get(id) {
-            return Ok(dataset);
+        loop {
+            if let Some(live) = self.datasets.get(id) {
+                return Ok(live);
+            }
+            let now = self.stamp();
+            if now != stamp {
+                // Names that cannot be read any more are their head's matter; who asks for the name looks for it.
+                if !matches!(names.lookup(name.as_bytes()), Ok(Some(found)) if found == id.0) {
+                    return self.dataset_by_id(id);
+                }
+                stamp = now;
+            }
+            let fresh = Arc::new(Dataset::load(self, id, Some(name.to_owned()))?);
+            if let Some(live) = self.datasets.enter(id, fresh, || self.stamp() == stamp) {
+                return Ok(live);
+            }
         }
-        let fresh = Arc::new(Dataset::load(self, id, Some(name.to_owned()))?);
-        let live = self.datasets.enter(id, fresh, || self.stamp() == stamp);
-        // The name may be another one's by now; who asks for it looks for it.
-        live.map_or_else(|| self.dataset_by_id(id), Ok)
     }
 
     /// Looks at several things that belong together while tasks may change them. What fails is looked at once more

@@ -116,9 +116,7 @@ impl PoolDatasetIndex<'_> {
             contents: OnceLock::new(),
         }
     }
-}
 
-impl PoolDatasetIndex<'_> {
     /// What was found under a name, as its properties are asked for; none if it went meanwhile.
     fn source(
         &self,

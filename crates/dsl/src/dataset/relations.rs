@@ -50,7 +50,7 @@ impl Dataset {
             Some(found) => {
                 let stored = name_of(&found.name);
                 self.dsl
-                    .snapshot_by_id(ObjectId(found.value), (&stored, stamp))
+                    .snapshot_by_id(ObjectId(found.value), (&stored, &zap), stamp)
                     .map(Some)
             }
         }
@@ -72,11 +72,12 @@ impl Dataset {
     pub fn named_snapshots(&self) -> Result<Vec<(String, Arc<Self>)>> {
         let mut found = Vec::new();
         let stamp = self.dsl.stamp();
-        for entry in self.snapshot_names()?.entries()? {
+        let names = self.snapshot_names()?;
+        for entry in names.entries()? {
             let name = name_of(&entry.name);
             if !is_hidden(&name) {
                 let id = ObjectId(entry.value);
-                let snapshot = self.dsl.snapshot_by_id(id, (&name, stamp))?;
+                let snapshot = self.dsl.snapshot_by_id(id, (&name, &names), stamp)?;
                 found.push((snapshot.phys()?.creation_txg, name, snapshot));
             }
         }

@@ -149,10 +149,11 @@ pub(crate) fn take(
         head.previous_snapshot_txg = creation_txg(tx);
         head.unique_bytes = 0;
     })?;
-    head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
+    let names = head.snapshot_names()?;
+    names.add(tx, name.as_bytes(), id.0)?;
     // A copy of what the object was before is nobody's.
     dsl.datasets.forget(id);
-    let snapshot = dsl.snapshot_by_id(id, (name, dsl.stamp()))?;
+    let snapshot = dsl.snapshot_by_id(id, (name, &names), dsl.stamp())?;
     snapshot.leave_memory_if_undone(tx);
     inherit(dsl, tx, head, &snapshot)?;
     let taken = Succession::Taken {
