@@ -495,6 +495,8 @@ pub struct AddVdevs {
     pub force: bool,
     /// Make files of this size where the paths do not exist.
     pub file_size: Option<u64>,
+    /// Only say whether it could be done.
+    pub dry_run: bool,
 }
 
 /// Remove top-level vdevs, one after the other.

@@ -13,6 +13,7 @@
 //! | [`name`], `number`, [`date`], `permission` | names, sizes, moments and what may be granted, as text |
 //! | `program` | what channel programs return |
 //! | `secret` | what travels and is nobody else's business |
+//! | [`redundancy`] | whether vdevs that are to be one pool can lose as much as each other |
 //! | `candidate`, `order`, `vdev_name` | pools that could be imported; the order of datasets in lists; names of vdevs |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -35,6 +36,7 @@ mod permission;
 mod program;
 mod property;
 pub mod queries;
+pub mod redundancy;
 pub mod register;
 mod report;
 mod secret;

@@ -37,6 +37,7 @@ pub(crate) use owners::{OwnerField, OwnerNames, OwnerSort, owner_space, sort_own
 pub(crate) use pools::{PoolListOptions, pool_list};
 pub(crate) use status::{StatusOptions, status};
 pub(crate) use table::{Column, aligned, scripted};
+pub(crate) use tree::lines;
 
 /// How tables are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

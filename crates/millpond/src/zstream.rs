@@ -117,8 +117,10 @@ fn token(call: &Invocation) -> Outcome {
         );
         Failure::new(FailureKind::Invalid, text)
     })?;
-    print(&format!(
-        "resume token contents:\n{}",
-        list::text(&token.list(), 0)
-    ))
+    print(&contents(&token))
+}
+
+/// What a resume token says, as `zstream token` and `zfs send -v -t` print it.
+pub(crate) fn contents(token: &ResumeToken) -> String {
+    format!("resume token contents:\n{}", list::text(&token.list(), 0))
 }

@@ -25,6 +25,10 @@ fn nothing_is_running() {
         (ran.status, ran.errors.as_str()),
         (0, "no datasets available\n")
     );
+    for quiet in ["zfs list -H", "zfs get all"] {
+        let ran = sandbox.run(quiet);
+        assert_eq!((ran.status, ran.errors.as_str()), (0, ""), "{quiet}");
+    }
     let ran = sandbox.run("zpool status");
     assert_eq!(
         (ran.status, ran.errors.as_str()),

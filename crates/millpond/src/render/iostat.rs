@@ -270,7 +270,7 @@ fn pool_rows(report: &IoReport, layout: IoLayout, rows: &mut Vec<Row>) {
     }
 }
 
-/// What all top-level vdevs did.
+/// What some vdevs did together.
 fn whole(vdevs: &[VdevReport], report: &IoReport) -> LeafIo {
     let mut sum = LeafIo::default();
     for vdev in vdevs {
@@ -279,30 +279,13 @@ fn whole(vdevs: &[VdevReport], report: &IoReport) -> LeafIo {
     sum
 }
 
-/// What a vdev did. A mirror writes everything to each side: what it wrote is what the side with
-/// the most wrote; what it read is what all sides did.
+/// What a vdev did: what its devices did together, as OpenZFS counts.
 fn of_vdev(vdev: &VdevReport, report: &IoReport) -> LeafIo {
     if vdev.children.is_empty() {
         let leaf = report.leaves.iter().find(|(guid, _)| *guid == vdev.guid);
         return leaf.map_or_else(LeafIo::default, |(_, io)| io.clone());
     }
-    let mut sum = LeafIo::default();
-    let mut written = (ClassIo::default(), ClassIo::default());
-    for child in &vdev.children {
-        let mut io = of_vdev(child, report);
-        for (max, class) in [
-            (&mut written.0, &mut io.sync_write),
-            (&mut written.1, &mut io.async_write),
-        ] {
-            let class = std::mem::take(class);
-            if class.bytes >= max.bytes {
-                *max = class;
-            }
-        }
-        sum.add(&io);
-    }
-    (sum.sync_write, sum.async_write) = written;
-    sum
+    whole(&vdev.children, report)
 }
 
 fn cells(io: &LeafIo, space: Option<(u64, u64)>, time_ns: u64, layout: IoLayout) -> Vec<String> {

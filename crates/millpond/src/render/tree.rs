@@ -3,13 +3,13 @@
 use admin::{VdevClass, VdevReport};
 
 /// A line of a tree: depth below the pool, and the vdev.
-pub(super) struct Line<'a> {
-    pub(super) depth: usize,
-    pub(super) vdev: &'a VdevReport,
+pub(crate) struct Line<'a> {
+    pub(crate) depth: usize,
+    pub(crate) vdev: &'a VdevReport,
 }
 
 /// The vdevs of one class with all below them, in order.
-pub(super) fn lines(vdevs: &[VdevReport], class: VdevClass) -> Vec<Line<'_>> {
+pub(crate) fn lines(vdevs: &[VdevReport], class: VdevClass) -> Vec<Line<'_>> {
     let mut out = Vec::new();
     for vdev in vdevs
         .iter()

@@ -1,10 +1,10 @@
 //! `zfs create`.
 
 use admin::changes::{Create, NewKey};
-use admin::client::Connection;
+use admin::client::{self, Connection};
 use admin::rows::Row;
 use admin::rows::dataset::{ENCRYPTION, KEYFORMAT};
-use admin::{Assignments, Change, Failure, VolumeSpec, check_dataset};
+use admin::{Assignments, Change, Failure, FailureKind, NumberError, VolumeSpec, check_dataset};
 
 use super::flags::{PROPERTY, UNMOUNTED};
 use super::new_dataset::{properties, target};
@@ -45,6 +45,9 @@ fn create(call: &Invocation) -> Outcome {
     }
     check_dataset(name).map_err(|error| cannot("create", name, error))?;
     if !name.contains('/') {
+        if call.has("p") && client::connect(name)?.is_some() {
+            return Ok(()); // a pool's root is there already
+        }
         return Err(cannot("create", name, "missing dataset name")
             .advise(format!(
                 "use 'zpool create {name}' to create a storage pool"
@@ -55,8 +58,7 @@ fn create(call: &Invocation) -> Outcome {
     let volume = match call.value("V") {
         None => None,
         Some(text) => {
-            let size = admin::parse_size(text)
-                .map_err(|error| usage(format!("bad volume size '{text}': {error}")))?;
+            let size = admin::parse_size(text).map_err(|error| bad_size(text, &error))?;
             if let Some(block) = call.value("b") {
                 assign_dataset(&mut properties, &format!("volblocksize={block}"), true)
                     .map_err(|error| cannot("create", name, error))?;
@@ -87,6 +89,13 @@ fn create(call: &Invocation) -> Outcome {
         unmounted: call.has("u"),
     });
     change(&mut connection, request, &call.line)
+}
+
+fn bad_size(text: &str, error: &NumberError) -> Failure {
+    Failure::new(
+        FailureKind::Invalid,
+        format!("bad volume size '{text}': {error}"),
+    )
 }
 
 /// The key of a new root of encryption. It is not asked for where the parent says that there will be no encryption.

@@ -8,7 +8,7 @@ use crate::arguments::{dataset_property, depth, get_fields, types};
 use crate::daemons::ended;
 use crate::flags::{EXACT, JSON, JSON_INT, SCRIPTED};
 use crate::grammar::{Command, Invocation, Operands, option};
-use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::output::{Outcome, Stop, print, usage};
 use crate::render::{GetRow, Json, JsonOptions, Style};
 
 /// `zfs get`.
@@ -102,9 +102,7 @@ fn get(call: &Invocation) -> Outcome {
             });
         }
     }
-    if rows.is_empty() && complete {
-        complain(&"no datasets available");
-    } else if !lines.is_empty() {
+    if !lines.is_empty() {
         let style = Style {
             scripted: call.has("H"),
             exact: call.has("p"),

@@ -78,7 +78,7 @@ fn list(call: &Invocation) -> Outcome {
         json.datasets(&rows, &columns);
         print(&json.text())?;
     } else if rows.is_empty() {
-        if complete {
+        if complete && !call.has("H") {
             complain(&"no datasets available");
         }
     } else {

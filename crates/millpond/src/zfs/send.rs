@@ -7,13 +7,16 @@ use std::os::fd::AsFd;
 
 use admin::queries::SizesOfSend;
 use admin::{
-    Failure, FailureKind, NameKind, Request, SendRequest, StreamRequest, StreamSize, human_bytes,
+    Failure, FailureKind, NameKind, Request, SendRequest, StreamRequest, StreamSize, human,
+    human_bytes,
 };
 
 use crate::daemons::pool_of;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::zstream::contents;
 use progress::{Progress, Told, make_room_for_title};
+use stream::ResumeToken;
 
 /// `zfs send`.
 pub(super) const COMMAND: Command = Command {
@@ -95,8 +98,9 @@ fn send(call: &Invocation) -> Outcome {
         );
         return Err(Stop::Quiet(1));
     }
-    let pool = match &request.token {
-        Some(token) => pool_of_token(token)?,
+    let token = request.token.as_deref().map(decoded).transpose()?;
+    let pool = match &token {
+        Some(token) => String::from_utf8_lossy(&token.to_name).into_owned(),
         None => request.snapshot.clone(),
     };
     let mut daemon = pool_of(&pool)?;
@@ -114,7 +118,8 @@ fn send(call: &Invocation) -> Outcome {
         sizes = daemon.ask(SizesOfSend(request.clone()))?;
     }
     if parsable || verbose {
-        let text = told_sizes(&sizes, parsable);
+        let said = token.as_ref().map(contents).unwrap_or_default();
+        let text = said + &told_sizes(&sizes, parsable, is_package(&request));
         if dry {
             print(&text)?;
         } else {
@@ -162,7 +167,7 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         return Err(usage("missing snapshot argument"));
     };
     let (step, all) = (call.value("i"), call.value("I"));
-    let in_package = request.replicate || request.properties || request.holds || request.backup;
+    let in_package = is_package(&request);
     if request.redact.is_some() && (in_package || all.is_some() || request.raw) {
         return Err(usage(
             "--redact goes with none of -R, -I, -p, -b, -h and -w",
@@ -236,24 +241,28 @@ fn check(name: &str, kinds: &[NameKind]) -> Outcome {
     }
 }
 
-/// The name that a token's snapshot had.
-fn pool_of_token(text: &str) -> Result<String, Failure> {
-    let token = stream::ResumeToken::decode(text).map_err(|error| {
-        Failure::new(FailureKind::Invalid, format!("cannot resume send: {error}"))
-    })?;
-    Ok(String::from_utf8_lossy(&token.to_name).into_owned())
+fn decoded(token: &str) -> Result<ResumeToken, Failure> {
+    ResumeToken::decode(token)
+        .map_err(|error| Failure::new(FailureKind::Invalid, format!("cannot resume send: {error}")))
 }
 
-/// What is sent, and how much that is.
-fn told_sizes(sizes: &[StreamSize], parsable: bool) -> String {
+/// Whether more than one stream may come.
+fn is_package(request: &SendRequest) -> bool {
+    let has_extras = request.properties || request.holds || request.backup;
+    request.replicate || request.intermediate || has_extras
+}
+
+/// What is sent, and how much that is. As with OpenZFS only a stream that comes alone names the dataset of its source.
+fn told_sizes<'a>(sizes: &'a [StreamSize], parsable: bool, is_package: bool) -> String {
     let mut text = String::new();
     let mut total = 0_u64;
     for size in sizes {
         total = total.saturating_add(size.bytes);
         let (name, bytes) = (&size.name, size.bytes);
+        let shown = |from: &'a str| if is_package { short(from) } else { from };
         text += &match (&size.from, parsable) {
             (None, true) => format!("full\t{name}\t{bytes}\n"),
-            (Some(from), true) => format!("incremental\t{}\t{name}\t{bytes}\n", short(from)),
+            (Some(from), true) => format!("incremental\t{}\t{name}\t{bytes}\n", shown(from)),
             (None, false) => {
                 format!(
                     "full send of {name} estimated size is {}\n",
@@ -262,7 +271,7 @@ fn told_sizes(sizes: &[StreamSize], parsable: bool) -> String {
             }
             (Some(from), false) => format!(
                 "send from {} to {name} estimated size is {}\n",
-                short(from),
+                shown(from),
                 human_bytes(bytes)
             ),
         };
@@ -270,7 +279,7 @@ fn told_sizes(sizes: &[StreamSize], parsable: bool) -> String {
     text += &if parsable {
         format!("size\t{total}\n")
     } else {
-        format!("total estimated size is {}\n", human_bytes(total))
+        format!("total estimated size is {}\n", human(total))
     };
     text
 }

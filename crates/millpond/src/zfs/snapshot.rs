@@ -24,9 +24,17 @@ fn snapshot(call: &Invocation) -> Outcome {
     let names = call.operands();
     let pool = pool_of(&names[0]);
     for name in names {
+        if !name.contains('@') {
+            return Err(usage(format!(
+                "'{name}': missing '@' delimiter in snapshot name"
+            )));
+        }
         let failed = |reason: &dyn std::fmt::Display| {
-            Failure::cannot(FailureKind::Invalid, "create snapshot", name, reason)
-                .advise("no snapshots were created")
+            let failure = Failure::cannot(FailureKind::Invalid, "create snapshot", name, reason);
+            match names.len() {
+                1 => failure,
+                _ => failure.advise("no snapshots were created"),
+            }
         };
         admin::check_snapshot(name).map_err(|error| failed(&error))?;
         if pool_of(name) != pool {

@@ -3,8 +3,8 @@
 use admin::Change;
 use admin::changes::AddVdevs;
 
-use super::vdev_specs::{asked_ashift, check_files, check_sizes, file_size, tree, vdevs};
-use crate::daemons::{change, pool};
+use super::vdev_specs::{asked_ashift, check_files, check_sizes, file_size, tree_with, vdevs};
+use crate::daemons::{change, pool, status};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, print, usage};
 
@@ -16,7 +16,7 @@ pub(super) const COMMAND: Command = Command {
     forms: &["pool vdev ..."],
     flags: &[
         switch("f", "use devices that look used, and mixed redundancy"),
-        switch("n", "only show what would be added"),
+        switch("n", "only show what the pool would be"),
         option("o", "ashift=number", "the sector size as a power of two"),
         option("size", "SIZE", "create missing files with this size"),
     ],
@@ -40,15 +40,19 @@ fn add(call: &Invocation) -> Outcome {
     }
     let ashift = asked_ashift(call)?;
     let mut connection = pool(name)?;
-    if call.has("n") {
-        let head = format!("would update '{name}' to add the following vdevs:\n\n\t{name}\n");
-        return print(&(head + &tree(&specs)));
-    }
+    let dry_run = call.has("n");
     let request = Change::AddVdevs(AddVdevs {
-        vdevs: specs,
+        vdevs: specs.clone(),
         ashift,
         force: call.has("f"),
         file_size: size,
+        dry_run,
     });
-    change(&mut connection, request, &call.line)
+    change(&mut connection, request, &call.line)?;
+    if dry_run {
+        let there = status(&mut connection)?;
+        let head = format!("would update '{name}' to the following configuration:\n\n\t{name}\n");
+        return print(&(head + &tree_with(&there.vdevs, &specs)));
+    }
+    Ok(())
 }

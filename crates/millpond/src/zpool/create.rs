@@ -10,7 +10,7 @@ use admin::{
 };
 
 use super::flags::{ALTERNATE_ROOT, altroot};
-use super::vdev_specs::{check_files, check_sizes, file_size, tree, vdevs};
+use super::vdev_specs::{check_files, check_redundancy, check_sizes, file_size, tree, vdevs};
 use crate::arguments::{assign_dataset, assign_pool, bad_assignment};
 use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
@@ -94,6 +94,7 @@ fn create(call: &Invocation) -> Outcome {
     check_files(&request.vdevs, request.file_size)?;
     if !request.force {
         check_sizes(&request.vdevs)?;
+        check_redundancy(&request.vdevs)?;
     }
     if call.has("n") {
         return print(&layout(&request));

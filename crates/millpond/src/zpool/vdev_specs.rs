@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use admin::redundancy::mismatch_among;
 use admin::rows::pool::ASHIFT;
-use admin::{Failure, FailureKind, Value, VdevClass, VdevShape, VdevSpec};
+use admin::{Failure, FailureKind, Value, VdevClass, VdevNaming, VdevReport, VdevShape, VdevSpec};
 
 use crate::arguments::assign_pool;
 use crate::grammar::Invocation;
 use crate::output::{Stop, usage};
+use crate::render::lines;
 
 /// Disks that are sold as of one size differ by no more.
 const SIZE_DIFFERENCE_MAX: u64 = 16 << 20;
@@ -39,12 +41,17 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
                  group: Option<Group>,
                  found: &mut Vec<VdevSpec>| {
         if let Some(group) = group {
-            if class == VdevClass::Log && group.kind != GroupKind::Mirror {
-                let kind = match group.kind {
-                    GroupKind::Mirror | GroupKind::RaidZ(_) => "raidz",
-                    GroupKind::Draid(_) => "draid",
-                };
-                return Err(invalid(&format!("unsupported 'log' device: {kind}")));
+            let only_mirrors = match class {
+                VdevClass::Log | VdevClass::Special | VdevClass::Dedup => true,
+                VdevClass::Normal | VdevClass::Cache | VdevClass::Spare => false,
+            };
+            let striped = match group.kind {
+                GroupKind::Mirror => None,
+                GroupKind::RaidZ(_) => Some("raidz"),
+                GroupKind::Draid(_) => Some("draid"),
+            };
+            if let (true, Some(kind), Some(word)) = (only_mirrors, striped, opened) {
+                return Err(invalid(&format!("unsupported '{word}' device: {kind}")));
             }
             if let VdevClass::Spare | VdevClass::Cache = class {
                 let word = opened.map_or("", String::as_str);
@@ -332,6 +339,18 @@ pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<
     Ok(())
 }
 
+/// Refuses vdevs that can lose less or more devices than others of the pool that is to be made of them.
+pub(super) fn check_redundancy(vdevs: &[VdevSpec]) -> Result<(), Failure> {
+    match mismatch_among(vdevs) {
+        None => Ok(()),
+        Some(text) => Err(
+            Failure::new(FailureKind::Invalid, "invalid vdev specification")
+                .advise("use '-f' to override the following errors:")
+                .because(format!("mismatched replication level: {text}")),
+        ),
+    }
+}
+
 /// Refuses vdevs of devices that are not of one size: the smallest counts, and the rest of the others is lost.
 pub(super) fn check_sizes(vdevs: &[VdevSpec]) -> Result<(), Failure> {
     for vdev in vdevs {
@@ -412,6 +431,11 @@ fn group_of(name: &str, paths: &[PathBuf]) -> String {
 
 /// Vdevs as a tree, those of other classes under a heading.
 pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
+    tree_with(&[], vdevs)
+}
+
+/// The same after those that a pool has.
+pub(super) fn tree_with(there: &[VdevReport], vdevs: &[VdevSpec]) -> String {
     const HEADS: [(VdevClass, &str); 6] = [
         (VdevClass::Normal, ""),
         (VdevClass::Dedup, "\tdedup\n"),
@@ -423,8 +447,13 @@ pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
     let mut out = String::new();
     for (class, head) in HEADS {
         let mut group = vdevs.iter().filter(|vdev| vdev.class == class).peekable();
-        if group.peek().is_some() {
+        let lines = lines(there, class);
+        if group.peek().is_some() || !lines.is_empty() {
             out += head;
+        }
+        for line in lines {
+            let name = VdevNaming::default().name(line.vdev);
+            out += &format!("\t{}{name}\n", "  ".repeat(line.depth));
         }
         for vdev in group {
             match &vdev.shape {

@@ -41,33 +41,8 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
-        let classed = new.iter().any(|(role, _)| role.has_feature());
-        let is_draid = new.iter().any(|(_, vdev)| vdev.is_draid());
-        let lacks = |feature| !self.features().is_enabled(feature);
-        if classed && lacks(&features::ALLOCATION_CLASSES) || is_draid && lacks(&features::DRAID) {
-            return Err(PoolError::Invalid {
-                reason: "pool must be upgraded to add these vdevs".to_owned(),
-            });
-        }
-        let mut config = self.config();
-        check_layouts(&config, new)?;
-        let mut devices = Devices::default();
-        let ashift = match ashift {
-            None => self.default_ashift()?,
-            given => given,
-        };
-        let preparation = Preparation {
-            ashift,
-            force,
-            txg: Txg(0),
-            rng: self.services.rng.as_ref(),
-        };
-        let first = config.root.children.len();
-        for (index, (role, vdev)) in new.iter().enumerate() {
-            let top = prepare_top(first + index, *role, vdev, &preparation, &mut devices)?;
-            check_sectors(&config, &top, *role)?;
-            config.root.children.push(top);
-        }
+        let (mut config, devices) = self.with_tops(new, ashift, force)?;
+        let first = config.root.children.len() - new.len();
         let count = config.root.children.len() as u64;
         config.list.set(keys::VDEV_CHILDREN, count);
         config.list.set(keys::TXG, 0_u64);
@@ -95,6 +70,58 @@ impl Pool {
         }
         writer.vdev_changes.change_next(changes);
         Ok(writer.engine.wait_synced(None)?)
+    }
+
+    /// Whether top-level vdevs could be added as things are; nothing is changed.
+    ///
+    /// # Errors
+    /// Those of [`Self::add_vdevs`] before it writes.
+    pub fn check_vdevs(
+        &self,
+        new: &[(VdevRole, NewVdev)],
+        ashift: Option<u32>,
+        force: bool,
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        let _one = writer.vdev_changes.alone();
+        self.with_tops(new, ashift, force).map(drop)
+    }
+
+    /// The configuration with new top-level vdevs at its end, and their devices.
+    fn with_tops(
+        &self,
+        new: &[(VdevRole, NewVdev)],
+        ashift: Option<u32>,
+        force: bool,
+    ) -> Result<(PoolConfig, Devices)> {
+        let classed = new.iter().any(|(role, _)| role.has_feature());
+        let is_draid = new.iter().any(|(_, vdev)| vdev.is_draid());
+        let lacks = |feature| !self.features().is_enabled(feature);
+        if classed && lacks(&features::ALLOCATION_CLASSES) || is_draid && lacks(&features::DRAID) {
+            return Err(PoolError::Invalid {
+                reason: "pool must be upgraded to add these vdevs".to_owned(),
+            });
+        }
+        let mut config = self.config();
+        check_layouts(&config, new)?;
+        let mut devices = Devices::default();
+        let ashift = match ashift {
+            None => self.default_ashift()?,
+            given => given,
+        };
+        let preparation = Preparation {
+            ashift,
+            force,
+            txg: Txg(0),
+            rng: self.services.rng.as_ref(),
+        };
+        let first = config.root.children.len();
+        for (index, (role, vdev)) in new.iter().enumerate() {
+            let top = prepare_top(first + index, *role, vdev, &preparation, &mut devices)?;
+            check_sectors(&config, &top, *role)?;
+            config.root.children.push(top);
+        }
+        Ok((config, devices))
     }
 
     /// Removes a top-level log vdev.

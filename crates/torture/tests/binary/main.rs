@@ -32,6 +32,7 @@ mod make_archive;
 mod make_image;
 mod many;
 mod metrics;
+mod mixed_vdevs;
 mod model;
 mod mounting;
 mod multihost;

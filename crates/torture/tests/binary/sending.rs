@@ -107,6 +107,11 @@ fn what_is_sent_is_what_was_asked_for() {
         .map(|line| line.split('\t').collect())
         .collect();
     assert_eq!(lines[0][..3], ["incremental", "@one", "tank/a@two"]);
+    let alone = session.ok(&["zfs", "send", "-nv", "-i", "@one", "tank/a@two"]);
+    assert!(
+        alone.starts_with("send from tank/a@one to tank/a@two estimated size is "),
+        "{alone}"
+    );
     let size: u64 = lines[0][3].parse().expect("a number");
     assert!(
         size.abs_diff(step.len() as u64) < 200_000,
@@ -242,6 +247,14 @@ fn the_rest_of_a_stream_follows_from_a_token() {
         bytes: 1,
         ..ResumeToken::default()
     };
+    // Tools read what they go on with from here.
+    let told = session.ok(&["zfs", "send", "-n", "-v", "-t", &token.encode()]);
+    let head = format!(
+        "resume token contents:\nnvlist version: 0\n\tobject = {:#x}\n",
+        object.0
+    );
+    assert!(told.starts_with(&head), "{told}");
+    assert!(told.contains("\n\ttoname = tank/a@two\n"), "{told}");
     let rest = sent(&session, &["zfs", "send", "-t", &token.encode()]);
     let mut reader = Reader::new(&rest[..]);
     let mut found = Vec::new();

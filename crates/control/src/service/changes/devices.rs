@@ -1,10 +1,10 @@
 //! Devices come to the pool and leave it.
 
 use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
-use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec, human_bytes};
+use admin::redundancy::{Redundancy, mismatch_with};
+use admin::{Failure, FailureKind, VdevSpec, human_bytes};
 use base::Guid;
 use dsl::Actor;
-use format::config::VdevType;
 use pool::{CacheStatus, Pool, PoolError, SpareStatus, VdevRole, VdevStatus};
 use std::path::Path;
 
@@ -30,13 +30,16 @@ impl PoolChange for AddVdevs {
     }
 
     fn recorded(&self) -> Recorded {
-        Recorded::After
+        Recorded::unless(self.dry_run)
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let name = service.pool.name();
         if !self.force {
-            service.check_redundancy(&self.vdevs)?;
+            check_redundancy(self, service)?;
+        }
+        if self.dry_run {
+            return check(self, service);
         }
         let made = make_files("add to", &name, &self.vdevs, self.file_size)?;
         let pool = &service.pool;
@@ -61,19 +64,7 @@ impl PoolChange for AddVdevs {
             let mut unused = paths(&made);
             unused.retain(|path| !may_be_used(pool, path));
             remove_files(&unused);
-            let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
-            if let PoolError::TooSmall { .. } = error {
-                cannot(
-                    FailureKind::Invalid,
-                    "device is less than the minimum size (64M)",
-                )
-            } else if let PoolError::DeviceInUse { .. } = error {
-                Failure::new(FailureKind::Busy, "invalid vdev specification")
-                    .advise("use '-f' to override the following errors:")
-                    .because(error.to_string())
-            } else {
-                service.pool_refused("add to", &error)
-            }
+            refused(service, &error)
         })
     }
 }
@@ -201,49 +192,53 @@ fn remove_data(
     })
 }
 
-impl Service {
-    /// Refuses data vdevs of another redundancy than those there are.
-    fn check_redundancy(&self, vdevs: &[VdevSpec]) -> Result<(), Failure> {
-        let status = self.pool.status().map_err(unreadable)?;
-        let tops = status.root.children.iter();
-        let is_there = |top: &&VdevStatus| top.vdev_type.is_none_or(VdevType::is_there);
-        let mut data = tops.filter(|top| top.role == VdevRole::Data && is_there(top));
-        let Some(first) = data.next() else {
-            return Ok(());
-        };
-        let (kind, there) = (&first.kind, first.children.len());
-        for spec in vdevs.iter().filter(|spec| spec.class == VdevClass::Normal) {
-            let (word, new) = match &spec.shape {
-                VdevShape::Leaf(path) if path.starts_with("/dev") => ("disk".to_owned(), 0),
-                VdevShape::Leaf(_) => ("file".to_owned(), 0),
-                VdevShape::Mirror(paths) => ("mirror".to_owned(), paths.len()),
-                VdevShape::RaidZ(parity, paths) => (format!("raidz{parity}"), paths.len()),
-                VdevShape::Draid {
-                    parity,
-                    data,
-                    spares,
-                    paths,
-                } => {
-                    let count = paths.len();
-                    (format!("draid{parity}:{data}d:{count}c:{spares}s"), count)
-                }
-            };
-            let text = match (there, new) {
-                (0, 0) => continue,
-                (there, new) if *kind == word && there == new => continue,
-                _ if *kind == word => {
-                    format!("pool uses {there}-way {kind} and new vdev uses {new}-way {word}")
-                }
-                _ => format!("pool uses {kind} and new vdev uses {word}"),
-            };
-            return Err(
-                Failure::new(FailureKind::Invalid, "invalid vdev specification")
-                    .advise("use '-f' to override the following errors:")
-                    .because(format!("mismatched replication level: {text}")),
-            );
-        }
-        Ok(())
+/// Refuses vdevs that can lose less or more devices than those there are, before the pool is lost.
+fn check_redundancy(add: &AddVdevs, service: &Service) -> Result<(), Failure> {
+    let status = service.pool.status().map_err(unreadable)?;
+    let tops = status.root.children.iter();
+    let data = tops.filter(|top| match top.role {
+        VdevRole::Data | VdevRole::Special | VdevRole::Dedup => true,
+        VdevRole::Log => false,
+    });
+    let mut known = data.filter_map(|top| Redundancy::named(&top.kind, top.children.len()));
+    match mismatch_with(known.next_back(), &add.vdevs) {
+        None => Ok(()),
+        Some(text) => Err(not_so_easily(format!(
+            "mismatched replication level: {text}"
+        ))),
     }
+}
+
+/// Whether it could be done: with files that are still to be made, nothing but the redundancy can be wrong.
+fn check(add: &AddVdevs, service: &Service) -> Result<(), Failure> {
+    let mut all = add.vdevs.iter().flat_map(VdevSpec::leaves);
+    let vdevs = new_vdevs(&add.vdevs, &[]);
+    if vdevs.is_empty() || !all.all(|path| path.exists()) {
+        return Ok(());
+    }
+    let could = service.pool.check_vdevs(&vdevs, add.ashift, add.force);
+    could.map_err(|error| refused(service, &error))
+}
+
+fn refused(service: &Service, error: &PoolError) -> Failure {
+    let name = service.pool.name();
+    if let PoolError::TooSmall { .. } = error {
+        let reason = "device is less than the minimum size (64M)";
+        Failure::cannot(FailureKind::Invalid, "add to", &name, reason)
+    } else if let PoolError::DeviceInUse { .. } = error {
+        let mut failure = not_so_easily(error.to_string());
+        failure.kind = FailureKind::Busy;
+        failure
+    } else {
+        service.pool_refused("add to", error)
+    }
+}
+
+/// A refusal that `-f` overrides.
+fn not_so_easily(reason: String) -> Failure {
+    Failure::new(FailureKind::Invalid, "invalid vdev specification")
+        .advise("use '-f' to override the following errors:")
+        .because(reason)
 }
 
 /// Whether a user means this spare.

@@ -36,39 +36,44 @@ impl PoolChange for Snapshot {
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
-        let all = full_names(self, service)?;
-        let target = Target {
-            kind: Types::SNAPSHOT,
-            creating: true,
-        };
-        if let Some(first) = all.first() {
-            service.check_properties("create snapshot", first, target, &self.properties)?;
-        }
-        for snapshot in &all {
-            let written = service.mounts().barrier(name::dataset_of(snapshot));
-            written.map_err(|failure| failed(snapshot, failure.kind, &failure.message))?;
-        }
-        let task = tasks::Snapshot {
-            names: all.clone(),
-            properties: stored(&self.properties)?,
-        };
-        service.run(task).map_err(|error| {
-            let (kind, text) = reason(&error);
-            let mut name = self.names.first().cloned().unwrap_or_default();
-            if let DslError::Exists { name: of } | DslError::NotFound { name: of } = &error
-                && of.contains('@')
-            {
-                name.clone_from(of);
-            }
-            failed(&name, kind, &text)
-        })?;
-        for snapshot in &all {
-            service
-                .mounts()
-                .snapshots_changed(name::dataset_of(snapshot));
-        }
-        Ok(())
+        take(self, service).map_err(|failure| match self.recursive || self.names.len() > 1 {
+            true => failure.because("no snapshots were created"),
+            false => failure,
+        })
     }
+}
+
+fn take(snapshot: &Snapshot, service: &Service) -> Result<(), Failure> {
+    let all = full_names(snapshot, service)?;
+    let target = Target {
+        kind: Types::SNAPSHOT,
+        creating: true,
+    };
+    if let Some(first) = all.first() {
+        service.check_properties("create snapshot", first, target, &snapshot.properties)?;
+    }
+    for name in &all {
+        let written = service.mounts().barrier(name::dataset_of(name));
+        written.map_err(|failure| failed(name, failure.kind, &failure.message))?;
+    }
+    let task = tasks::Snapshot {
+        names: all.clone(),
+        properties: stored(&snapshot.properties)?,
+    };
+    service.run(task).map_err(|error| {
+        let (kind, text) = reason(&error);
+        let mut name = snapshot.names.first().cloned().unwrap_or_default();
+        if let DslError::Exists { name: of } | DslError::NotFound { name: of } = &error
+            && of.contains('@')
+        {
+            name.clone_from(of);
+        }
+        failed(&name, kind, &text)
+    })?;
+    for name in &all {
+        service.mounts().snapshots_changed(name::dataset_of(name));
+    }
+    Ok(())
 }
 
 /// All that are to be taken.
@@ -99,9 +104,7 @@ fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Fai
                 .any(|other| name::dataset_of(other) == name::dataset_of(&full))
             {
                 let text = "cannot create snapshots : multiple snapshots of same fs not allowed";
-                return Err(
-                    Failure::new(FailureKind::Invalid, text).because("no snapshots were created")
-                );
+                return Err(Failure::new(FailureKind::Invalid, text));
             }
             if let Err(error) = name::check_snapshot(&full) {
                 return Err(failed(&full, FailureKind::Invalid, &error.to_string()));
@@ -113,5 +116,5 @@ fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Fai
 }
 
 fn failed(name: &str, kind: FailureKind, reason: &str) -> Failure {
-    Failure::cannot(kind, "create snapshot", name, reason).because("no snapshots were created")
+    Failure::cannot(kind, "create snapshot", name, reason)
 }

@@ -409,6 +409,7 @@ fn of_devices() -> Vec<Case> {
                 ashift: Some(12),
                 force: false,
                 file_size: None,
+                dry_run: false,
             }),
             concat!(
                 r#"{"AddVdevs":{"vdevs":[{"class":"Normal","shape":{"Leaf":"/f"}}],"ashift":12,"#,

@@ -59,7 +59,7 @@ fn the_plain_table() {
     );
     assert_eq!(
         table.body,
-        "tank         104K  63.9M      1      2     4K     2K\n"
+        "tank         104K  63.9M      1      4     4K     4K\n"
     );
     let two = iostat(&[report(), report()], IoLayout::default());
     assert!(
@@ -76,8 +76,8 @@ fn vdevs_and_their_writes() {
     };
     assert_eq!(
         iostat(&[report()], layout).body,
-        "tank              104K  63.9M      1      2     4K     2K\n  \
-         mirror-0        104K  63.9M      1      2     4K     2K\n    \
+        "tank              104K  63.9M      1      4     4K     4K\n  \
+         mirror-0        104K  63.9M      1      4     4K     4K\n    \
          /pond/3.img      -      -      1      2     4K     2K\n    \
          /pond/4.img      -      -      0      2      0     2K\n\
          ---------------  -----  -----  -----  -----  -----  -----\n"
@@ -107,7 +107,7 @@ fn latencies_and_queues() {
     );
     assert_eq!(
         table.body,
-        "tank         104K  63.9M      1      2     4K     2K  700ns    3ms  700ns    1ms      \
+        "tank         104K  63.9M      1      4     4K     4K  700ns    3ms  700ns    1ms      \
          -      -      -    1ms      -      -      -      0      2      0      0      0      \
          0      0      0      0      0      0      0      0      0\n"
     );
@@ -127,7 +127,7 @@ fn scripts_get_tabs_and_exact_numbers() {
     assert_eq!(table.header, "");
     assert_eq!(
         table.body,
-        "tank\t106496\t67002368\t1\t2\t4096\t2048\t700\t3000000\t700\t1500000\t0\t0\t0\t1500000\t\
+        "tank\t106496\t67002368\t1\t4\t4096\t4096\t700\t3000000\t700\t1500000\t0\t0\t0\t1500000\t\
          0\t0\t0\n"
     );
 }
@@ -169,7 +169,7 @@ fn histograms_have_every_row() {
     assert_eq!(lines.len(), 3 + SIZE_ROWS + 1);
     assert_eq!(
         lines[4],
-        "1K              0      0      0      0      0      0     20      0      0      0      \
+        "1K              0      0      0      0      0      0     40      0      0      0      \
          0      0      0      0"
     );
     assert!(lines[6].starts_with("4K             10      0"));
