@@ -176,7 +176,7 @@ fn open(
     let missed = std::mem::take(&mut loaded.missed);
     let datasets = assemble(loaded, name, first, options)?;
     if writable {
-        claim_logs(&datasets, &uberblock, first)?;
+        claim_logs(&datasets, &uberblock, (first, options.without_logs))?;
     }
     let beginning = Beginning {
         uberblock,
@@ -247,7 +247,11 @@ fn assemble(
 }
 
 /// Claims the logs that the last import left; nothing was allocated yet.
-fn claim_logs(datasets: &WithDatasets, loaded: &Uberblock, first: Txg) -> Result<()> {
+fn claim_logs(
+    datasets: &WithDatasets,
+    loaded: &Uberblock,
+    (first, without_logs): (Txg, bool),
+) -> Result<()> {
     let Some(space) = &datasets.space else {
         return Ok(());
     };
@@ -263,6 +267,7 @@ fn claim_logs(datasets: &WithDatasets, loaded: &Uberblock, first: Txg) -> Result
             kept => kept,
         },
         first,
+        without_logs,
     };
     claiming.run()
 }

@@ -10,6 +10,7 @@ pub(crate) mod dtl;
 pub(crate) mod expand;
 mod free;
 mod grow;
+mod last_log;
 pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;

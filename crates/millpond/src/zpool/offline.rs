@@ -11,7 +11,7 @@ use crate::output::{Outcome, Stop, usage};
 pub(super) const OFFLINE: Command = Command {
     name: "offline",
     aliases: &[],
-    summary: "Take redundant devices offline.",
+    summary: "Take devices offline that the pool can do without.",
     forms: &["pool device ..."],
     flags: &[
         switch("f", "mark them as failed"),

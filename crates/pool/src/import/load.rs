@@ -150,13 +150,18 @@ fn check_complete(
     if let Some((_, kind)) = tree.unsupported.first() {
         return Err(PoolError::UnsupportedVdev { kind: kind.clone() });
     }
-    let is_log = |id: u64| {
-        let top = usize::try_from(id)
-            .ok()
-            .and_then(|id| config.root.children.get(id));
-        top.is_some_and(|top| top.flag(keys::IS_LOG))
+    let log = |id: u64| {
+        let index = usize::try_from(id).ok();
+        let top = index.and_then(|index| config.root.children.get(index));
+        top.filter(|top| top.flag(keys::IS_LOG))
     };
-    let forgiven = |id: u64| options.without_logs && is_log(id);
+    let is_log = |id: u64| log(id).is_some();
+    // What is out of use by the operator's word is not missed.
+    let is_out = |top: &VdevConfig| {
+        let mut leaves = top.leaves().into_iter();
+        leaves.all(|leaf| leaf.stored_state().is_some())
+    };
+    let forgiven = |id: u64| log(id).is_some_and(|top| options.without_logs || is_out(top));
     let unusable = tree.unusable.iter().filter(|(id, _)| !forgiven(id.0));
     if unusable.clone().count() > 0 && unusable.clone().all(|(id, _)| is_log(id.0)) {
         let tops = config.root.children.iter().zip(0_u64..);

@@ -16,7 +16,7 @@ use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
 use pipeline::Pipeline;
 use space::{Extent, PoolSpace};
 use txg::Engine;
-use vdev::{Leaf, VdevTree, WriteGroup};
+use vdev::{Leaf, Top, VdevTree, WriteGroup};
 
 use crate::allocation::maps::MosSpaceStore;
 use crate::allocation::obsolete::present;
@@ -257,6 +257,8 @@ pub(crate) struct Claiming<'a> {
     pub(crate) loaded: Txg,
     /// The txg in which everything is claimed.
     pub(crate) first: Txg,
+    /// Whether logs may be lost that are on log vdevs which are not there.
+    pub(crate) without_logs: bool,
 }
 
 impl Claiming<'_> {
@@ -293,7 +295,13 @@ impl Claiming<'_> {
     fn claim(&self, head: &Dataset, objects: &ObjectSet) -> Result<()> {
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
-        if self.is_lost(&header) {
+        if let Some(top) = self.lost_on(&header) {
+            // A vdev that is out of use by the operator's word is not missed: no chain was on it when it went.
+            if self.first == self.loaded.next() && !self.without_logs {
+                let leaves = top.leaves().iter();
+                let paths = leaves.map(|leaf| leaf.path().to_string()).collect();
+                return Err(PoolError::MissingLogs { paths });
+            }
             return self.forget(objects, &header);
         }
         if self.first != self.loaded.next() {
@@ -371,13 +379,12 @@ impl Claiming<'_> {
         Ok(())
     }
 
-    /// Whether a log begins on a log vdev that is not there: the import was asked to do without.
-    fn is_lost(&self, header: &LogHeader) -> bool {
-        let Some(dva) = header.log.dva(0).filter(|_| !header.log.is_hole()) else {
-            return false;
-        };
-        let top = self.vdevs.top(dva.vdev);
-        top.is_ok_and(|top| top.config().is_log && !top.condition().state.is_usable())
+    /// The log vdev that is not there on which a log begins.
+    fn lost_on(&self, header: &LogHeader) -> Option<Arc<Top>> {
+        let dva = header.log.dva(0).filter(|_| !header.log.is_hole())?;
+        let top = self.vdevs.top(dva.vdev).ok()?;
+        let is_lost = top.config().is_log && !top.condition().state.is_usable();
+        is_lost.then_some(top)
     }
 
     /// Gives up a log that cannot be read. What of it lies on other vdevs is not known, nor freed.

@@ -77,6 +77,7 @@ impl Pool {
         if let Some(writer) = &self.writer {
             writer.multihost.take_again()?;
         }
+        let kept_off = self.keep_logs_off(named);
         let mut picked = 0;
         let mut failed = None;
         for top in self.vdevs.tops() {
@@ -107,9 +108,13 @@ impl Pool {
         }
         if let Some(writer) = &self.writer {
             writer.syncer.log_devices.follow();
-        }
-        if self.writer.is_some() {
             self.find_faulted_again(named)?;
+            if !kept_off.is_empty() {
+                writer.engine.wait_synced(None)?;
+            }
+        }
+        drop(kept_off);
+        if self.writer.is_some() {
             if !self.resilver_if_needed()? {
                 self.go_on_with_scan()?;
             }

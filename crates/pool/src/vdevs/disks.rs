@@ -16,7 +16,9 @@ use crate::import::discover;
 use crate::pool::{Pool, Writer};
 use crate::rebuild::fill::Fill;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
-use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
+use crate::vdevs::regroup::{
+    Attachment, Chains, DeviceChange, OutOfUse, check_target, missed_since,
+};
 use crate::vdevs::{spare_rooms, spares};
 
 /// How a device is to come beside another one.
@@ -74,7 +76,7 @@ impl Pool {
     }
 
     /// The vdev that has a leaf.
-    fn top_with(&self, leaf: Guid) -> Option<Arc<Top>> {
+    pub(super) fn top_with(&self, leaf: Guid) -> Option<Arc<Top>> {
         let has = |top: &Arc<Top>| top.leaves().iter().any(|one| one.guid() == leaf);
         self.vdevs.tops().into_iter().find(has)
     }
@@ -91,15 +93,21 @@ impl Pool {
         self.change_devices(writer, DeviceChange::Detach(guid))
     }
 
-    /// Takes a device out of use.
+    /// Takes a device out of use. The intent logs leave a log vdev first that does not work without it.
     ///
     /// # Errors
-    /// The pool needs it, or cannot be written.
+    /// The pool needs it, a log waits for its replay, or the pool cannot be written.
     pub fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
-        self.change_devices(writer, DeviceChange::TakeOut(guid, how))?;
+        match self.log_on(guid) {
+            Some(id) => self.take_last_log_out(writer, id, (guid, how))?,
+            None => {
+                let change = DeviceChange::TakeOut(guid, how, Chains::Stay);
+                self.change_devices(writer, change)?;
+            }
+        }
         self.services.events.observe(&self.vdevs);
         Ok(())
     }
@@ -113,6 +121,7 @@ impl Pool {
         self.check_running()?;
         let leaf = {
             let _one = writer.vdev_changes.alone();
+            let _until_it_is_stored = self.keep_logs_off(&|leaf| leaf.guid() == guid);
             let tops = self.vdevs.tops().into_iter();
             let mut found = tops.flat_map(|top| {
                 let leaves = top.leaves().to_vec().into_iter();

@@ -34,7 +34,7 @@ pub(crate) enum DeviceChange {
     Part(Vec<Guid>),
     /// The pool is made of sides of another one.
     BeginSplit(Box<OfSplit>),
-    TakeOut(Guid, OutOfUse),
+    TakeOut(Guid, OutOfUse, Chains),
     /// The pool itself gets another guid.
     Reguid(Guid),
 }
@@ -61,6 +61,15 @@ pub struct OutOfUse {
     pub faulted: bool,
     /// Until the pool is imported again; else for good.
     pub temporary: bool,
+}
+
+/// What a device may still hold of intent logs when it is taken out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chains {
+    /// Whatever there is: the rest of its vdev has the same.
+    Stay,
+    /// It is of a log vdev, and no chain is on that any more.
+    MovedOff,
 }
 
 /// Why a device cannot do without another one.
@@ -164,7 +173,9 @@ impl FirstPass<'_> {
                 self.begin_split(&split)?;
                 Ok((Ok(()), Vec::new()))
             }
-            DeviceChange::TakeOut(guid, how) => Ok((self.take_out(guid, how), Vec::new())),
+            DeviceChange::TakeOut(guid, how, chains) => {
+                Ok((self.take_out(guid, how, chains), Vec::new()))
+            }
             DeviceChange::Reguid(guid) => Ok((self.reguid(guid)?, Vec::new())),
         }
     }
@@ -383,12 +394,15 @@ impl FirstPass<'_> {
         }
     }
 
-    fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {
+    fn take_out(&self, guid: Guid, how: OutOfUse, chains: Chains) -> Result<()> {
         let (top, leaf) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
         if leaf.spare_room().is_some() {
             return Err(PoolError::refused(NO_DEVICE));
         }
-        let is_needed = !top.outage(&|other| other.guid() == guid).is_empty();
+        let is_needed = match chains {
+            Chains::Stay => !top.outage(&|other| other.guid() == guid).is_empty(),
+            Chains::MovedOff => false,
+        };
         if is_needed && how.faulted {
             let condition = Condition::new(VdevState::Degraded, VdevAux::External);
             leaf.set_condition(condition);

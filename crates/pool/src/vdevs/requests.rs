@@ -142,12 +142,8 @@ impl Pool {
             });
         }
         let id = top.id();
-        let devices = &writer.syncer.log_devices;
-        devices.set_leaving(id, true);
+        let barred = writer.syncer.log_devices.bar(id);
         let result = self.empty_logs(writer, id);
-        if result.is_err() {
-            devices.set_leaving(id, false);
-        }
         writer.logs.go_on();
         result?;
         writer.trim.bar(id, true);
@@ -157,8 +153,11 @@ impl Pool {
         let removed = writer.engine.wait_synced(None);
         writer.trim.bar(id, false);
         writer.initialize.bar(id, false);
-        removed?;
-        devices.set_leaving(id, false);
+        if let Err(error) = removed {
+            barred.keep();
+            return Err(error.into());
+        }
+        drop(barred);
         // The device may be gone; if it is there, nobody is to take it for a part of the pool.
         let leaves = vdev.map(|top| top.leaves().to_vec()).unwrap_or_default();
         for device in leaves.iter().filter_map(|leaf| leaf.device()) {
@@ -190,7 +189,7 @@ impl Pool {
     }
 
     /// Ends the chains of all logs, and waits until nothing is left of them on the vdev.
-    fn empty_logs(&self, writer: &Writer, id: VdevId) -> Result<()> {
+    pub(super) fn empty_logs(&self, writer: &Writer, id: VdevId) -> Result<()> {
         self.wind_up_logs(writer)?;
         let top = self.vdevs.top(id)?;
         let works = top.condition().state.is_usable();

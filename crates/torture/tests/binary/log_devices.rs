@@ -80,6 +80,102 @@ fn log_devices_come_and_go() {
     session.export_clean("tank");
 }
 
+/// The row of a device in `zpool status`, and the pool's state.
+fn states(session: &Session, device: &std::path::Path) -> (String, String) {
+    let status = session.ok(&["zpool", "status", "tank"]);
+    let word = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    let mut lines = status.lines();
+    let pool = lines.find(|line| line.starts_with(" state: "));
+    let row = lines.find(|line| line.trim_start().starts_with(path(device)));
+    let found = |line: Option<&str>| line.and_then(word).unwrap_or_else(|| panic!("{status}"));
+    (found(row), found(pool))
+}
+
+#[test]
+fn the_last_log_device_goes_out_of_use_and_comes_back() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let image = |name: &str| session.images().join(name);
+    let [log, side] = ["log.img", "side.img"].map(image);
+    for file in [&log, &side] {
+        let file = fs::File::create(file).expect("an image");
+        file.set_len(96 << 20).expect("its size");
+    }
+    session.create("tank", 128, &[]);
+    session.ok(&["zpool", "add", "tank", "log", path(&log)]);
+    let states_of = |session: &Session, device: &std::path::Path, wanted: [&str; 2]| {
+        let (device, pool) = states(session, device);
+        assert_eq!([&*device, &*pool], wanted);
+    };
+    let written = || fs::metadata(&log).expect("the log").blocks();
+    write_durably(&session, "a");
+    session.ok(&["zpool", "offline", "tank", path(&log)]);
+    states_of(&session, &log, ["OFFLINE", "DEGRADED"]);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(
+        status.contains("taken offline by the administrator"),
+        "{status}"
+    );
+    let before = written();
+    write_durably(&session, "b");
+    assert_eq!(written(), before, "nothing goes there");
+    let data = session.images().join("tank.img");
+    let refused = session.refused(&["zpool", "offline", "tank", path(&data)]);
+    assert!(refused.contains("no valid replicas"), "{refused}");
+    session.export_clean("tank");
+
+    // Nobody misses it.
+    let away = session.images().join("../away.img");
+    fs::rename(&log, &away).expect("moved");
+    session.import("tank", &[]);
+    states_of(&session, &log, ["OFFLINE", "DEGRADED"]);
+    write_durably(&session, "c");
+    session.export("tank");
+    fs::rename(&away, &log).expect("moved");
+    session.import("tank", &[]);
+    states_of(&session, &log, ["OFFLINE", "DEGRADED"]);
+    session.ok(&["zpool", "online", "tank", path(&log)]);
+    states_of(&session, &log, ["ONLINE", "ONLINE"]);
+    let before = written();
+    for name in ["d", "e", "f", "g", "h", "i"] {
+        write_durably(&session, name);
+        session.ok(&["zpool", "sync", "tank"]);
+    }
+    assert!(written() > before, "log blocks go there again");
+
+    // Until the next import.
+    session.ok(&["zpool", "offline", "-t", "tank", path(&log)]);
+    states_of(&session, &log, ["OFFLINE", "DEGRADED"]);
+    write_durably(&session, "j");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    states_of(&session, &log, ["ONLINE", "ONLINE"]);
+
+    // By hand as one that failed; both sides of a mirror.
+    session.ok(&["zpool", "attach", "tank", path(&log), path(&side)]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    session.ok(&["zpool", "offline", "-f", "tank", path(&log)]);
+    session.ok(&["zpool", "offline", "tank", path(&side)]);
+    states_of(&session, &log, ["FAULTED", "DEGRADED"]);
+    states_of(&session, &side, ["OFFLINE", "DEGRADED"]);
+    write_durably(&session, "k");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    states_of(&session, &log, ["FAULTED", "DEGRADED"]);
+    session.ok(&["zpool", "online", "tank", path(&side)]);
+    write_durably(&session, "l");
+    session.ok(&["zpool", "clear", "tank"]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    states_of(&session, &log, ["ONLINE", "ONLINE"]);
+    states_of(&session, &side, ["ONLINE", "ONLINE"]);
+    for name in ["a", "b", "c", "d", "j", "k", "l"] {
+        let found = fs::read_to_string(session.mount("tank").join(name));
+        assert_eq!(found.expect("it is there"), name);
+    }
+    session.export_clean("tank");
+}
+
 #[test]
 fn small_blocks_go_to_special_devices_while_these_have_room() {
     const MIB: u64 = 1 << 20;

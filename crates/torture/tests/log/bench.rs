@@ -339,6 +339,15 @@ pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, z
     if let Some(zdb) = &zdb {
         zdb.assert_clean(folder, POOL);
     }
+    let pointers = check_images(bench, events, folder);
+    if let Some(zdb) = zdb {
+        zdb.assert_clean(folder, POOL);
+    }
+    pointers
+}
+
+/// Imports what a crash at that moment left, replays, and looks whether everything is there.
+pub(crate) fn check_images(bench: &Bench, events: u64, folder: &Path) -> usize {
     let test_pool = TestPool::import(folder, false).unwrap();
     let log = open_log(&test_pool);
     let mut objects = Objects::of(&test_pool, &log);
@@ -356,9 +365,6 @@ pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, z
     drop(log);
     test_pool.export().unwrap();
     aftermath::on_devices(folder);
-    if let Some(zdb) = zdb {
-        zdb.assert_clean(folder, POOL);
-    }
     pointers
 }
 

@@ -4,6 +4,7 @@
 mod asynchronous;
 mod bench;
 mod devices;
+mod out_of_use;
 mod overtaken;
 mod replay;
 mod sides;
