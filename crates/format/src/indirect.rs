@@ -170,3 +170,32 @@ impl Removing {
         ]
     }
 }
+
+/// A mapping that is being shortened, as stored.
+#[doc(alias = "spa_condensing_indirect_phys_t")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condensing {
+    /// The removed vdev that it is of.
+    pub vdev: u64,
+    /// The map of what of it is obsolete that is being applied.
+    pub map: u64,
+    /// The mapping that is to take its place, as far as it goes.
+    pub next: u64,
+}
+
+impl Condensing {
+    /// From the words of the directory's entry; none if there are others than three.
+    #[must_use]
+    pub fn from_words(words: &[u64]) -> Option<Self> {
+        let &[vdev, map, next] = words else {
+            return None;
+        };
+        Some(Self { vdev, map, next })
+    }
+
+    /// The words of the directory's entry.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; 3] {
+        [self.vdev, self.map, self.next]
+    }
+}

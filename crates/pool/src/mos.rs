@@ -5,3 +5,4 @@ pub(crate) mod device_list;
 pub(crate) mod error_log;
 pub(crate) mod features;
 pub(crate) mod history;
+pub(crate) mod mapping;

@@ -29,6 +29,7 @@ use vdev::VdevTree;
 use self::status::PoolStatus;
 use crate::allocation::limits::SpaceFigures;
 use crate::checkpoint::CheckpointKeeper;
+use crate::condensing::Condenser;
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use crate::events::Event;
@@ -80,6 +81,7 @@ pub(crate) struct Writer {
     pub(crate) checkpoint: Arc<CheckpointKeeper>,
     pub(crate) vdev_changes: Arc<VdevChanges>,
     pub(crate) removal: Arc<Evacuation>,
+    pub(crate) condenser: Arc<Condenser>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,
     /// What moves of a vdev that is getting another child.

@@ -35,6 +35,21 @@ pub static REMOVAL_BYTES: Tunable = Tunable::new("pool.removal_bytes", 32 << 20,
 pub static REMOVAL_SEGMENT_BYTES: Tunable =
     Tunable::new("pool.removal_segment_bytes", 16 << 20, 512, 1 << 30);
 
+/// How much of what a mapping maps must have become obsolete for it to be shortened, in percent
+/// (`zfs_condense_indirect_obsolete_pct`).
+pub static CONDENSE_OBSOLETE_PERCENT: Tunable =
+    Tunable::new("pool.condense_obsolete_percent", 25, 0, 100);
+/// A mapping that is no longer than this stays as it is (`zfs_condense_min_mapping_bytes`).
+pub static CONDENSE_MAPPING_BYTES_MIN: Tunable =
+    Tunable::new("pool.condense_mapping_bytes_min", 128 << 10, 0, 1 << 40);
+/// A mapping is shortened, too, when the map of what of it is obsolete is so long
+/// (`zfs_condense_max_obsolete_bytes`).
+pub static CONDENSE_MAP_BYTES_MAX: Tunable =
+    Tunable::new("pool.condense_map_bytes_max", 1 << 30, 8, 1 << 40);
+/// Entries of a mapping that is being shortened, or of its map, that are looked at with a txg.
+pub static CONDENSED_ENTRIES: Tunable =
+    Tunable::new("pool.condensed_entries", 32 << 10, 1, 1 << 24);
+
 /// What became free is trimmed in batches, one in so many txgs (`zfs_trim_txg_batch`).
 pub static TRIM_BATCH_TXGS: Tunable = Tunable::new("pool.trim_batch_txgs", 32, 1, 1 << 16);
 
@@ -135,6 +150,10 @@ pub const TUNABLES: &[&Tunable] = &[
     &TRIM_BATCH_TXGS,
     &REMOVAL_BYTES,
     &REMOVAL_SEGMENT_BYTES,
+    &CONDENSE_OBSOLETE_PERCENT,
+    &CONDENSE_MAPPING_BYTES_MIN,
+    &CONDENSE_MAP_BYTES_MAX,
+    &CONDENSED_ENTRIES,
     &CLAIMS_COUNT,
     &SCAN_MEMORY_BYTES,
     &SCAN_AHEAD_BYTES,

@@ -83,10 +83,20 @@ fn options(folder: &Path) -> ImportOptions {
     options
 }
 
+/// What an import found under way.
+struct Found {
+    removing: bool,
+    /// The mapping of a removed device was being shortened.
+    condensing: bool,
+}
+
 /// The pool is whole, goes on with what is being removed, and is whole then.
-fn check(wanted: Option<&Tree>, folder: &Path) -> bool {
+fn check(wanted: Option<&Tree>, folder: &Path, exports_half_way: bool) -> Found {
     let test_pool = TestPool::import_as(&options(folder)).unwrap();
-    let was_removing = test_pool.pool.is_removing();
+    let found = Found {
+        removing: test_pool.pool.is_removing(),
+        condensing: test_pool.pool.is_condensing(),
+    };
     let same = |when: &str| {
         let Some(wanted) = wanted else { return };
         let found = differences(wanted, &test_pool.root());
@@ -98,21 +108,29 @@ fn check(wanted: Option<&Tree>, folder: &Path) -> bool {
     test_pool.pool.wait_scrub().unwrap();
     assert_eq!(test_pool.pool.scan().unwrap().unwrap().errors, 0);
     same("removed");
+    while test_pool.pool.is_condensing() && !exports_half_way {
+        test_pool.pool.sync().unwrap();
+    }
+    same("with shorter mappings");
     test_pool.export().unwrap();
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder, POOL);
     }
-    was_removing
+    found
 }
 
 fn explore(seed: u64, rounds: usize, points: usize) {
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test removals");
     let _limits = tunables::drawn_but(seed, tunables::TXGS_AS_ASKED);
     pool::tunables::REMOVAL_BYTES.set(8 << 10);
+    // Mappings of some entries are shortened as well, and that takes txgs.
+    pool::tunables::CONDENSE_MAPPING_BYTES_MIN.set(0);
+    pool::tunables::CONDENSE_OBSOLETE_PERCENT.set(seed % 3 * 5);
+    pool::tunables::CONDENSED_ENTRIES.set(1 + seed % 40);
     let recorded = record(seed, rounds);
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(seed);
-    let mut went_on = 0;
+    let (mut went_on, mut half_way) = (0, 0);
     for point in 0..=points {
         let is_last = point == points;
         let length = usize::try_from(recorded.to - recorded.from).unwrap();
@@ -132,9 +150,11 @@ fn explore(seed: u64, rounds: usize, points: usize) {
             crashed.write_to_file(&path).unwrap();
         }
         let wanted = is_last.then_some(&recorded.tree);
-        went_on += usize::from(check(wanted, folder.path()));
+        let found = check(wanted, folder.path(), point % 2 == 1);
+        went_on += usize::from(found.removing);
+        half_way += usize::from(found.condensing);
     }
-    println!("{went_on} removals went on");
+    println!("{went_on} removals went on, {half_way} mappings were getting shorter");
 }
 
 /// It has a way of its own.

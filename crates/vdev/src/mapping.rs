@@ -76,6 +76,16 @@ impl Segment {
     const fn end(&self) -> u64 {
         (self.source + self.length as u64) << UNIT_SHIFT
     }
+
+    fn moved(&self, birth: Txg) -> Moved {
+        Moved {
+            source: self.start(),
+            vdev: VdevId(self.vdev.into()),
+            offset: self.target << UNIT_SHIFT,
+            len: self.end() - self.start(),
+            birth,
+        }
+    }
 }
 
 /// A part of a removed vdev, and where it lies now.
@@ -97,6 +107,8 @@ pub struct Moved {
 #[derive(Debug)]
 pub struct Mapping {
     segments: Vec<Segment>,
+    /// Of all segments together.
+    bytes: u64,
     /// Up to which offset what was copied in which txg, ascending.
     births: Vec<(u64, Txg)>,
 }
@@ -202,11 +214,31 @@ impl MappingBuilder {
         within.map(part).collect()
     }
 
+    /// How many entries it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Whether nothing is mapped.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// What each entry maps, in order, without the txgs in which it was copied.
+    pub fn all(&self) -> impl Iterator<Item = Moved> + '_ {
+        let moved = |segment: &Segment| segment.moved(Txg(0));
+        self.segments.iter().map(moved)
+    }
+
     /// The mapping. `births` says up to which offset what was copied in which txg, ascending.
     #[must_use]
     pub fn finish(mut self, births: Vec<(u64, Txg)>) -> Mapping {
         self.segments.shrink_to_fit();
+        let lengths = self.segments.iter();
         Mapping {
+            bytes: lengths.map(|segment| segment.end() - segment.start()).sum(),
             segments: self.segments,
             births,
         }
@@ -224,6 +256,12 @@ impl Mapping {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// How many bytes are mapped.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// When what lay at an offset was copied.
@@ -265,13 +303,28 @@ impl Mapping {
 
     /// All of it, in order.
     pub fn all(&self) -> impl Iterator<Item = Moved> + '_ {
-        self.segments.iter().map(|segment| Moved {
-            source: segment.start(),
-            vdev: VdevId(segment.vdev.into()),
-            offset: segment.target << UNIT_SHIFT,
-            len: segment.end() - segment.start(),
-            birth: self.birth(segment.start()),
-        })
+        let moved = |segment: &Segment| segment.moved(self.birth(segment.start()));
+        self.segments.iter().map(moved)
+    }
+
+    /// The entry of that number.
+    #[must_use]
+    pub fn entry(&self, number: usize) -> Option<Moved> {
+        let segment = self.segments.get(number)?;
+        Some(segment.moved(self.birth(segment.start())))
+    }
+
+    /// The number of the first entry that ends behind an offset.
+    #[must_use]
+    pub fn number_behind(&self, offset: u64) -> usize {
+        self.segments
+            .partition_point(|segment| segment.end() <= offset)
+    }
+
+    /// The same with other entries: `entries` has some of these.
+    #[must_use]
+    pub fn shortened(&self, entries: MappingBuilder) -> Self {
+        entries.finish(self.births.clone())
     }
 }
 

@@ -82,6 +82,8 @@ pub(super) const TARGETS: &[Target] = targets! {
         let words: Vec<u64> = words(bytes).collect();
         let removing = format::indirect::Removing::from_words(&words);
         assert!(removing.is_none_or(|removing| removing.to_words()[..] == words[..]));
+        let condensing = format::indirect::Condensing::from_words(&words);
+        assert!(condensing.is_none_or(|condensing| condensing.to_words()[..] == words[..]));
     };
     space_map: |bytes| {
         let [shift, rest @ ..] = bytes else { return };

@@ -33,7 +33,7 @@ pub(crate) struct PoolAllocator {
     /// The txg of the checkpoint, 0 without one: what is older stays in use.
     checkpoint: AtomicU64,
     /// What is freed of removed vdevs.
-    pub(crate) obsolete: ObsoleteSpace,
+    pub(crate) obsolete: Arc<ObsoleteSpace>,
 }
 
 /// Space that is freed, and the txg in which it was allocated.
@@ -57,7 +57,7 @@ impl PoolAllocator {
             fault: Mutex::new(&FAULT, None),
             later: Mutex::new(&LATER, BTreeMap::new()),
             checkpoint: AtomicU64::new(0),
-            obsolete: ObsoleteSpace::new(vdevs),
+            obsolete: Arc::new(ObsoleteSpace::new(vdevs)),
         }
     }
 

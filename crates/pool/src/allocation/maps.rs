@@ -279,6 +279,26 @@ impl MosSpaceStore {
         Ok((map, true))
     }
 
+    /// The header of a map.
+    pub(crate) fn phys(&self, map: ObjectId) -> Result<SpaceMapPhys> {
+        let object = self.objects.object(map)?;
+        let header = self.header(&object);
+        header.map_err(|error| PoolError::Damaged(error.to_string()))
+    }
+
+    /// Bytes of a block of a map.
+    pub(crate) fn block_bytes(&self, map: ObjectId) -> Result<u64> {
+        Ok(self.objects.object(map)?.block_size().into())
+    }
+
+    /// What a map has from `start` on, up to so many bytes.
+    pub(crate) fn part(&self, map: ObjectId, start: u64, bytes: u64) -> Result<Vec<u8>> {
+        let left = self.phys(map)?.length.saturating_sub(start).min(bytes);
+        let mut read = vec![0; usize::try_from(left).unwrap_or(usize::MAX)];
+        self.objects.object(map)?.read(start, &mut read)?;
+        Ok(read)
+    }
+
     /// The last block of a map, as far as it is filled.
     pub(crate) fn end_of(&self, map: ObjectId) -> Result<MapEnd, StoreError> {
         let object = self.objects.object(map)?;

@@ -1,8 +1,8 @@
 //! What of removed vdevs nothing refers to any more.
 //!
 //! A block that lies on a removed vdev frees the space on the vdevs that it was moved to. What of the mapping led
-//! there is not needed any more; that is noted in a map of the removed vdev (`com.delphix:indirect_obsolete_sm`), from
-//! which OpenZFS shortens the mapping when enough has come together. Whether it does changes nothing of what is read.
+//! there is not needed any more; that is noted in a map of the removed vdev (`com.delphix:indirect_obsolete_sm`), by
+//! which the mapping is shortened when enough has come together (`condensing`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,6 +56,8 @@ pub(crate) struct ObsoleteSpace {
     removing: RwLock<Option<Partial>>,
     /// What is to be noted with the txg that syncs.
     waiting: Mutex<BTreeMap<VdevId, Vec<Range<u64>>>>,
+    /// Something was noted since this was last asked.
+    noted: AtomicBool,
 }
 
 impl ObsoleteSpace {
@@ -66,6 +68,7 @@ impl ObsoleteSpace {
             any: AtomicBool::new(!vdevs.removed().is_empty()),
             removing: RwLock::new(&REMOVING, None),
             waiting: Mutex::new(&WAITING, BTreeMap::new()),
+            noted: AtomicBool::new(true),
         }
     }
 
@@ -154,6 +157,16 @@ impl ObsoleteSpace {
         }
     }
 
+    /// Whether something was noted since the last call; at first, by who had the pool before.
+    pub(crate) fn take_noted(&self) -> bool {
+        self.any.load(Ordering::Relaxed) && self.noted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has [`ObsoleteSpace::take_noted`] say so.
+    pub(crate) fn note_again(&self) {
+        self.noted.store(true, Ordering::Relaxed);
+    }
+
     /// Whether something is to be noted still.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.lock().is_empty()
@@ -200,6 +213,7 @@ impl ObsoleteSpace {
         if waiting.is_empty() || !services.features.is_enabled(&features::OBSOLETE_COUNTS) {
             return Ok(());
         }
+        self.note_again();
         for (vdev, ranges) in waiting {
             let count = ranges.len() as u64;
             // Only a shorter mapping is lost.

@@ -20,6 +20,7 @@ use crate::blocks::Sharing;
 use crate::blocks::dedup::WeakTables;
 use crate::blocks::gate::ReuseGate;
 use crate::checkpoint::CheckpointKeeper;
+use crate::condensing::Condenser;
 use crate::error::{PoolError, Result};
 use crate::expansion::Expander;
 use crate::multihost::Multihost;
@@ -124,11 +125,12 @@ struct VdevWork {
     expander: Arc<Expander>,
     checkpoint: Arc<CheckpointKeeper>,
     removal: Arc<Evacuation>,
+    condenser: Arc<Condenser>,
 }
 
 impl VdevWork {
     /// In the order in which they have their part in a txg.
-    fn in_order(&self) -> [Arc<dyn SyncTask>; 6] {
+    fn in_order(&self) -> [Arc<dyn SyncTask>; 7] {
         [
             self.checkpoint.clone(),
             self.diagnosis.clone(),
@@ -136,6 +138,7 @@ impl VdevWork {
             self.rebuilds.clone(),
             self.expander.clone(),
             self.removal.clone(),
+            self.condenser.clone(),
         ]
     }
 }
@@ -202,6 +205,7 @@ impl WithDatasets {
             expander: Expander::open(services, &beginning.uberblock, last)?,
             checkpoint: CheckpointKeeper::open(services, allocator, last, engine)?,
             removal: Evacuation::open(services, allocator, &changes, engine)?,
+            condenser: Condenser::open(services, &allocator.obsolete, engine)?,
             changes,
         })
     }
@@ -265,6 +269,7 @@ impl WithDatasets {
             checkpoint: vdev_work.checkpoint,
             vdev_changes: vdev_work.changes,
             removal: vdev_work.removal,
+            condenser: vdev_work.condenser,
             features,
             settings,
             expander: vdev_work.expander,
@@ -313,7 +318,7 @@ pub(crate) fn deferred_frees(services: &Arc<PoolServices>) -> Result<Option<Name
 /// What the pool does in each sync. The checkpoint comes first, for the others free blocks; the history last: the
 /// others write to it.
 fn in_order(
-    vdevs: [Arc<dyn SyncTask>; 6],
+    vdevs: [Arc<dyn SyncTask>; 7],
     features: &Arc<FeaturesToEnable>,
     (scrub, [trim, initialize]): (&Arc<Scrub>, [&Arc<Trim>; 2]),
     settings: &Arc<Settings>,

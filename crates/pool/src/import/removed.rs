@@ -107,27 +107,30 @@ pub(crate) fn read_mapping(
     top: &VdevConfig,
     vdevs: &VdevTree,
 ) -> Result<MappingBuilder> {
-    let object = object(mos, top, keys::INDIRECT_OBJECT)?;
+    mapping_in(&*object(mos, top, keys::INDIRECT_OBJECT)?, top, vdevs)
+}
+
+/// The mapping of a vdev, or the beginning of one, that an object has.
+pub(crate) fn mapping_in(
+    object: &Object,
+    top: &VdevConfig,
+    vdevs: &VdevTree,
+) -> Result<MappingBuilder> {
     let phys = object.with_bonus(|bonus| MappingPhys::decode_padded(bonus, ByteOrder::NATIVE));
     let mut builder = MappingBuilder::new(top.id(), top.asize());
     let wrong = |text: String| PoolError::Damaged(text);
-    records(
-        &object,
-        phys.entries,
-        MappingEntryPhys::SIZE,
-        &mut |bytes| {
-            let entry = MappingEntry::decode(bytes, ByteOrder::NATIVE);
-            let empty = || {
-                wrong(format!(
-                    "vdev {}: an entry of its mapping is empty",
-                    top.id()
-                ))
-            };
-            let entry = entry.ok_or_else(empty)?;
-            let pushed = builder.push(&entry, &|id| vdevs.destination(id));
-            pushed.map_err(|error| wrong(error.to_string()))
-        },
-    )?;
+    records(object, phys.entries, MappingEntryPhys::SIZE, &mut |bytes| {
+        let entry = MappingEntry::decode(bytes, ByteOrder::NATIVE);
+        let empty = || {
+            wrong(format!(
+                "vdev {}: an entry of its mapping is empty",
+                top.id()
+            ))
+        };
+        let entry = entry.ok_or_else(empty)?;
+        let pushed = builder.push(&entry, &|id| vdevs.destination(id));
+        pushed.map_err(|error| wrong(error.to_string()))
+    })?;
     Ok(builder)
 }
 

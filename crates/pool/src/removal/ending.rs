@@ -85,7 +85,7 @@ impl Evacuation {
                 }
             }
         }
-        let mut counts = -i64::from(running.stored.counts.is_some());
+        let mut counts = -i64::from(running.stored.mapping.has_counts());
         let zap = pass.top_zap(id)?;
         if zap.lookup(vdev_zap::PRECISE.as_bytes())?.is_some() {
             zap.remove(tx, vdev_zap::PRECISE.as_bytes())?;

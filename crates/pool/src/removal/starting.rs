@@ -42,7 +42,7 @@ impl Evacuation {
             copied: 0,
         };
         store(services, tx, &removing)?;
-        let objects = (stored.mapping.id().0, stored.births.id().0);
+        let objects = (stored.mapping.entries().id().0, stored.births.id().0);
         services.config.change(|config| {
             if let Some(top) = config.top_mut(id) {
                 top.list.set(keys::NON_ALLOCATING, 1_u64);

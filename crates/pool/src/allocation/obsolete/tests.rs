@@ -42,6 +42,7 @@ fn what_lay_on_a_removed_device_is_freed_where_it_lies_now() {
     let Some(golden) = golden::pool("removed") else {
         return;
     };
+    let _limits = crate::condensing::tests::Limits::default();
     let (folder, images) = golden.copy();
     let check = || {
         if let Some(zdb) = golden::Zdb::from_environment() {
