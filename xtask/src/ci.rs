@@ -20,6 +20,9 @@ const MODELLED_CRATES: &[&str] = &["base", "txg", "intent", "dmu"];
 /// them all, and the tests take a third of the time that they need unoptimised.
 pub(crate) const PROFILE: &str = "fast";
 
+/// What tests have built in that a release has not, so that it is tested.
+pub(crate) const FEATURES: &str = "--features=millpond/https";
+
 /// How long each target is fuzzed.
 const FUZZ_SECONDS: u32 = 2;
 
@@ -79,6 +82,7 @@ fn checks() -> TaskResult {
         cargo().args([
             "clippy",
             "--workspace",
+            FEATURES,
             "--all-targets",
             "--profile",
             PROFILE,
@@ -124,7 +128,14 @@ fn test(tally: &mut Tally) -> TaskResult {
     };
     let outcome = programs::run("tests", |_| true, how, (tally, false));
     let mut examples = cargo();
-    examples.args(["test", "--profile", PROFILE, "--workspace", "--doc"]);
+    examples.args([
+        "test",
+        "--profile",
+        PROFILE,
+        "--workspace",
+        FEATURES,
+        "--doc",
+    ]);
     examples.args(["--", "--show-output"]);
     let examples = tally.step("examples in documentation", &mut examples);
     outcome.and(examples)?;

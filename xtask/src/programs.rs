@@ -1,7 +1,7 @@
 //! Test programs side by side. Cargo builds them and says where they are; running one after the other leaves a
 //! CPU idle while a program waits for its longest test, for zdb, or for a device.
 
-use crate::ci::PROFILE;
+use crate::ci::{FEATURES, PROFILE};
 use crate::environment::{Environment, root};
 use crate::run::{TaskError, TaskResult, cargo, describe, say, wait_at_most};
 use crate::tally::{Outcome, Tally};
@@ -194,7 +194,7 @@ fn build(name: &str) -> TaskResult<Vec<Program>> {
     let begin = Instant::now();
     let mut command = cargo();
     command
-        .args(["test", "--profile", PROFILE, "--workspace"])
+        .args(["test", "--profile", PROFILE, "--workspace", FEATURES])
         .args(["--no-run", "--message-format=json-render-diagnostics"]);
     let line = describe(&command);
     let output = command

@@ -100,6 +100,9 @@ pub struct ServeRequest {
     pub volumes: Vec<String>,
     /// Nothing is changed.
     pub read_only: bool,
+    /// The client was greeted, and speaks TLS with whoever asks for it: the flags of its greeting.
+    #[serde(default)]
+    pub secured: Option<u32>,
 }
 
 /// What is to be sent.

@@ -34,5 +34,6 @@ pub use material::{
     PBKDF2_ITERATIONS_SECONDS, WrappingKey,
 };
 pub use sealing::{BlockSeal, SealMark, seal_children};
+pub use stack::with_clean_stack;
 pub use stored::{StoredKeys, WrappedKeys};
 pub use suite::{Mode, Suite};

@@ -2,11 +2,11 @@
 
 use zeroize::Zeroize;
 
-/// More than any of the calls below takes.
+/// More than any call of ours with a key takes.
 const BYTES: usize = 32 << 10;
 
 /// Calls what has key bytes on its stack, and overwrites that stack afterwards.
-pub(crate) fn with_clean_stack<T>(call: impl FnOnce() -> T) -> T {
+pub fn with_clean_stack<T>(call: impl FnOnce() -> T) -> T {
     let answer = apart(call);
     overwrite();
     answer

@@ -178,6 +178,8 @@ pub(crate) struct Program {
     pub(crate) absent: &'static [(&'static str, &'static str)],
     /// The tables of the properties that its commands name: of what, and the rows.
     pub(crate) properties: &'static [PropertyTable],
+    /// The variables that its commands go by, and what each is for.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
 /// Properties of one kind of thing.

@@ -17,6 +17,9 @@ use zeroize::Zeroizing;
 
 use crate::output::complain;
 
+#[cfg(feature = "https")]
+mod web;
+
 /// More than any material has; a longer one is refused for its length.
 const LENGTH_MAX: usize = 1024;
 const _: () = {
@@ -26,6 +29,26 @@ const _: () = {
         at += 1;
     }
 };
+
+/// The variables that say whom the servers of keys are believed by, and who we are to them; OpenZFS's.
+pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "SSL_CA_CERT_FILE",
+        "Key locations with https: the file of certificate authorities (PEM) that are believed, instead of the host's.",
+    ),
+    (
+        "SSL_CA_CERT_PATH",
+        "The same as a directory, with names by hashes as OpenSSL's rehash makes them.",
+    ),
+    (
+        "SSL_CLIENT_CERT_FILE",
+        "The file (PEM) of the certificate that servers of keys are shown.",
+    ),
+    (
+        "SSL_CLIENT_KEY_FILE",
+        "The file (PEM) of its private key, if that is not in the same file.",
+    ),
+];
 
 /// A refusal, as users know it.
 pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failure {
@@ -124,15 +147,29 @@ fn at_location(
     match location.split_once("://") {
         None if location == "prompt" => typed(),
         Some(("file", path)) => file(path),
-        Some(("http" | "https", _)) => {
-            let text = "keys are not fetched from web servers by this version";
-            Err(refused(FailureKind::Unsupported, text))
-        }
+        Some(("http" | "https", _)) => from_web(location),
         Some(_) | None => {
             let text = format!("Invalid keylocation '{location}'.");
             Err(refused(FailureKind::Invalid, text))
         }
     }
+}
+
+/// What a web server has.
+#[cfg(feature = "https")]
+fn from_web(address: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    web::get(address).map_err(|reason| {
+        let text = format!("Failed to get key material from the server: {reason}");
+        refused(FailureKind::Missing, text)
+    })
+}
+
+/// What a web server has is not to be had.
+#[cfg(not(feature = "https"))]
+fn from_web(_address: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let text = "this build has no https, by which keys come from web servers";
+    let advice = "build it with 'cargo install --locked --path crates/millpond --features https'";
+    Err(refused(FailureKind::Unsupported, text).advise(advice))
 }
 
 /// A new key, typed twice at a terminal; a pipe gives it once.

@@ -28,6 +28,13 @@ use std::process::ExitCode;
 use grammar::{Command, GrammarError, Parsed, Program};
 use output::{Stop, complain, print};
 
+/// Libraries that fetch keys leave copies of them on the heap.
+#[cfg(feature = "https")]
+#[global_allocator]
+static ALLOCATOR: sys::WipingAllocator<mimalloc::MiMalloc> =
+    sys::WipingAllocator::new(mimalloc::MiMalloc);
+
+#[cfg(not(feature = "https"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -16,6 +16,7 @@ pub(crate) static PROGRAM: Program = Program {
     name: "millpond",
     summary: "OpenZFS pools without the kernel module.\n\nLinks named zpool, zfs and zstream are those programs.",
     properties: &[],
+    environment: &[],
     commands: COMMANDS,
     others: &[
         &crate::zpool::PROGRAM,

@@ -17,6 +17,7 @@ pub(crate) static PROGRAM: Program = Program {
               Several files are a chain: full streams, and increments from their snapshots. FILE:/path is a path in \
               the newest snapshot, FILE:@snapshot/path and FILE:pool/dataset@snapshot/path one in another.",
     properties: &[],
+    environment: &[],
     commands: &[LS, CP, VERIFY, DIFF],
     others: &[],
     absent: &[],

@@ -44,6 +44,7 @@ pub(crate) static PROGRAM: Program = Program {
         title: "PROPERTIES",
         rows: admin::rows::DATASET_PROPERTIES,
     }],
+    environment: crate::key_material::ENVIRONMENT,
     commands: COMMANDS,
     others: &[],
     absent: &[

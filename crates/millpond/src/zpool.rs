@@ -52,6 +52,7 @@ pub(crate) static PROGRAM: Program = Program {
             rows: admin::rows::VDEV_PROPERTIES,
         },
     ],
+    environment: crate::key_material::ENVIRONMENT,
     commands: COMMANDS,
     others: &[],
     absent: &[],

@@ -18,6 +18,7 @@ pub(crate) static PROGRAM: Program = Program {
     name: "zstream",
     summary: "Look into send streams, and write them anew.",
     properties: &[],
+    environment: &[],
     commands: &[DUMP, TOKEN, REDUP, DECOMPRESS, RECOMPRESS],
     others: &[],
     absent: &[],

@@ -563,7 +563,7 @@ fn usage_lines_do_not_repeat_flags() {
     for (command, lines) in [
         (
             "nbd",
-            "\tnbd [-r] --socket path volume|snapshot ...\n\tnbd [-r] --listen [address:]port volume|snapshot ...\n",
+            "\tnbd [flags] --socket path volume|snapshot ...\n\tnbd [flags] --listen [address:]port volume|snapshot ...\n",
         ),
         (
             "zfs send",

@@ -3,8 +3,9 @@
 //! Purpose: requests of a client become calls of a [`Disk`], several at once, and their answers replies. Invariants: a
 //! client is not trusted: no input panics, nothing is allocated for more than the protocol allows, and no more than a
 //! bounded number of bytes is under way for one connection. What a flush was answered for covers all that was answered
-//! before it, on any connection to the disk, if the disk's own flush does. Called by `control`, which has the disks.
-//! Must not know pools, sockets or who may do what.
+//! before it, on any connection to the disk, if the disk's own flush does. Called by `control`, which has the disks,
+//! and by `millpond`, which does what TLS needs before ([`start_tls`]). Must not know pools, sockets, ciphers or who may
+//! do what.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
@@ -31,6 +32,7 @@ mod error;
 mod extents;
 mod negotiation;
 mod reply;
+mod securing;
 mod server;
 mod wire;
 
@@ -39,4 +41,6 @@ mod tests;
 
 pub use disk::{Disk, Exports, Fault};
 pub use error::NbdError;
+pub use negotiation::Beginning;
+pub use securing::start_tls;
 pub use server::{MEMORY_MAX, serve};

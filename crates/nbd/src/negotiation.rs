@@ -8,14 +8,14 @@ use crate::wire::{
     ERROR_UNSUPPORTED, FIXED_NEWSTYLE, HAS_FLAGS, INFO_BLOCK_SIZE, INFO_EXPORT, INFO_NAME, MAGIC,
     NO_ZEROES, OPTION_ABORT, OPTION_EXPORT_NAME, OPTION_GO, OPTION_INFO, OPTION_LIST,
     OPTION_LIST_META_CONTEXT, OPTION_MAGIC, OPTION_REPLY_MAGIC, OPTION_SET_META_CONTEXT,
-    OPTION_STRUCTURED_REPLY, READ_ONLY, REPLY_ACK, REPLY_INFO, REPLY_META_CONTEXT, REPLY_SERVER,
-    SEND_CACHE, SEND_DF, SEND_FLUSH, SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES, payload, small, text,
-    u16_of, u32_of, u64_of,
+    OPTION_STARTTLS, OPTION_STRUCTURED_REPLY, READ_ONLY, REPLY_ACK, REPLY_INFO, REPLY_META_CONTEXT,
+    REPLY_SERVER, SEND_CACHE, SEND_DF, SEND_FLUSH, SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES, payload,
+    small, text, u16_of, u32_of, u64_of,
 };
 use crate::{Disk, Exports, MEMORY_MAX, NbdError};
 
 /// No option is longer.
-const OPTION_MAX: u32 = 64 << 10;
+pub(crate) const OPTION_MAX: u32 = 64 << 10;
 /// What one that is longer may have, to be read past.
 const SKIPPED_MAX: u32 = 16 << 20;
 /// Bytes that the oldest replies have behind them.
@@ -32,23 +32,32 @@ pub(crate) struct Agreed {
     pub(crate) allocation: bool,
 }
 
+/// What was said before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// Nothing.
+    Nothing,
+    /// Greetings, then a handshake of TLS, by which all comes from now on ([`crate::start_tls`]).
+    Secured {
+        /// What the client said in its greeting.
+        flags: u32,
+    },
+}
+
 /// A negotiation under way.
 struct Negotiation<'a, R, W> {
     input: &'a mut R,
     output: &'a mut W,
     exports: &'a dyn Exports,
+    is_secured: bool,
     has_zeroes: bool,
     structured: bool,
     /// The export whose holes the client may ask for.
     allocation_of: Option<String>,
 }
 
-/// Negotiates; none: the client wants nothing.
-pub(crate) fn negotiate<R: Read, W: Write>(
-    input: &mut R,
-    output: &mut W,
-    exports: &dyn Exports,
-) -> Result<Option<Agreed>, NbdError> {
+/// Greets a client; its flags.
+pub(crate) fn greet<R: Read, W: Write>(input: &mut R, output: &mut W) -> Result<u32, NbdError> {
     output.write_all(&MAGIC.to_be_bytes())?;
     output.write_all(&OPTION_MAGIC.to_be_bytes())?;
     output.write_all(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
@@ -57,19 +66,56 @@ pub(crate) fn negotiate<R: Read, W: Write>(
     if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
         return Err(NbdError::Protocol("unknown flags"));
     }
+    Ok(flags)
+}
+
+/// What an option begins with: its number, and how many bytes come with it.
+pub(crate) fn option_head<R: Read>(input: &mut R) -> Result<(u32, u32), NbdError> {
+    if u64_of(input)? != OPTION_MAGIC {
+        return Err(NbdError::Protocol("no option"));
+    }
+    Ok((u32_of(input)?, u32_of(input)?))
+}
+
+/// Answers an option.
+pub(crate) fn reply<W: Write>(
+    output: &mut W,
+    option: u32,
+    kind: u32,
+    data: &[u8],
+) -> Result<(), NbdError> {
+    let mut reply = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+    for word in [option, kind, small(data.len())] {
+        reply.extend(word.to_be_bytes());
+    }
+    reply.extend(data);
+    output.write_all(&reply)?;
+    output.flush()?;
+    Ok(())
+}
+
+/// Negotiates; none: the client wants nothing.
+pub(crate) fn negotiate<R: Read, W: Write>(
+    input: &mut R,
+    output: &mut W,
+    exports: &dyn Exports,
+    beginning: Beginning,
+) -> Result<Option<Agreed>, NbdError> {
+    let (flags, is_secured) = match beginning {
+        Beginning::Nothing => (greet(input, output)?, false),
+        Beginning::Secured { flags } => (flags, true),
+    };
     let mut negotiation = Negotiation {
         input,
         output,
         exports,
+        is_secured,
         has_zeroes: flags & u32::from(NO_ZEROES) == 0,
         structured: false,
         allocation_of: None,
     };
     loop {
-        if u64_of(negotiation.input)? != OPTION_MAGIC {
-            return Err(NbdError::Protocol("no option"));
-        }
-        let (option, length) = (u32_of(negotiation.input)?, u32_of(negotiation.input)?);
+        let (option, length) = option_head(negotiation.input)?;
         if length > OPTION_MAX {
             negotiation.skip(option, length)?;
             continue;
@@ -92,13 +138,7 @@ enum Next {
 
 impl<R: Read, W: Write> Negotiation<'_, R, W> {
     fn reply(&mut self, option: u32, kind: u32, data: &[u8]) -> Result<Next, NbdError> {
-        let mut reply = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
-        for word in [option, kind, small(data.len())] {
-            reply.extend(word.to_be_bytes());
-        }
-        reply.extend(data);
-        self.output.write_all(&reply)?;
-        self.output.flush()?;
+        reply(self.output, option, kind, data)?;
         Ok(Next::More)
     }
 
@@ -134,6 +174,7 @@ impl<R: Read, W: Write> Negotiation<'_, R, W> {
                 self.reply(option, REPLY_ACK, &[])
             }
             OPTION_STRUCTURED_REPLY => self.reply(option, ERROR_INVALID, &[]),
+            OPTION_STARTTLS if self.is_secured => self.reply(option, ERROR_INVALID, &[]),
             OPTION_LIST_META_CONTEXT | OPTION_SET_META_CONTEXT => self.contexts(option, data),
             _ => self.reply(option, ERROR_UNSUPPORTED, &[]),
         }

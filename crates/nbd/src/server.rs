@@ -13,7 +13,7 @@ use crate::wire::{
     BLOCK_STATUS, CACHE, DISCONNECT, DONT_FRAGMENT, FLUSH, FUA, NO_HOLE, READ, REQUEST_MAGIC,
     REQUEST_ONE, TRIM, WRITE, WRITE_ZEROES, payload, u16_of, u32_of, u64_of,
 };
-use crate::{Disk, Exports, Fault, NbdError};
+use crate::{Beginning, Disk, Exports, Fault, NbdError};
 
 /// Held with nothing beside it.
 static FLIGHT: LockClass = LockClass::new("nbd.under_way", rank::LAST);
@@ -55,7 +55,7 @@ struct Connection<W> {
     released: Condvar,
 }
 
-/// Serves a client until it goes or breaks the protocol; `workers` do what it asks for.
+/// Serves a client, from its beginning on, until it goes or breaks the protocol; `workers` do what it asks for.
 ///
 /// # Errors
 /// The connection broke, or the client does not speak the protocol.
@@ -63,10 +63,11 @@ pub fn serve<R: Read, W: Write + Send + 'static>(
     input: R,
     mut output: W,
     exports: &dyn Exports,
+    beginning: Beginning,
     workers: &Arc<ThreadPool>,
 ) -> Result<(), NbdError> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
-    let Some(agreed) = negotiate(&mut input, &mut output, exports)? else {
+    let Some(agreed) = negotiate(&mut input, &mut output, exports, beginning)? else {
         return Ok(());
     };
     let Agreed {

@@ -123,10 +123,28 @@ fn answered(disk: &Arc<Memory>, input: &[u8]) -> (Vec<u8>, Result<(), NbdError>)
         Cursor::new(input),
         output.clone(),
         &One(Arc::clone(disk)),
+        Beginning::Nothing,
         &workers,
     );
     let bytes = output.0.lock().unwrap()[18..].to_vec();
     (bytes, served)
+}
+
+/// What a server that requires TLS answers to these bytes before it, behind its greeting, and how many it read.
+fn answered_before_tls(mut input: &[u8]) -> (Vec<u8>, Result<Option<u32>, NbdError>, usize) {
+    let whole = input.len();
+    let mut output = Vec::new();
+    let begun = start_tls(&mut input, &mut output);
+    (output[18..].to_vec(), begun, whole - input.len())
+}
+
+fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+    bytes.extend(option.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(data);
+    bytes
 }
 
 fn greeting() -> Vec<u8> {
@@ -221,14 +239,7 @@ fn exports_are_listed_and_described() {
     input.extend(option(OPTION_ABORT, &[]));
     let (bytes, served) = answered(&disk, &input);
     served.unwrap();
-    let reply = |option: u32, kind: u32, data: &[u8]| {
-        let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
-        bytes.extend(option.to_be_bytes());
-        bytes.extend(kind.to_be_bytes());
-        bytes.extend((data.len() as u32).to_be_bytes());
-        bytes.extend(data);
-        bytes
-    };
+    let reply = option_reply;
     let flags: u16 = HAS_FLAGS
         | SEND_FLUSH
         | CAN_MULTI_CONN
@@ -387,4 +398,61 @@ fn whoever_does_not_speak_it_is_left() {
         option(OPTION_ABORT, &[]),
     ];
     answered(&disk, &long.concat()).1.unwrap();
+}
+
+#[test]
+fn before_tls_nothing_else_is_to_be_had() {
+    let refused = |option| option_reply(option, ERROR_TLS_REQUIRED, b"this server requires TLS");
+    let mut input = greeting();
+    input.extend(option(OPTION_STRUCTURED_REPLY, &[]));
+    input.extend(option(OPTION_LIST, &[]));
+    input.extend(go("pond/disk"));
+    input.extend(option(OPTION_STARTTLS, b"x"));
+    input.extend(option(OPTION_STARTTLS, &[]));
+    let wish = input.len();
+    // What was said plainly behind it is not believed: the handshake finds it.
+    input.extend(option(OPTION_LIST, &[]));
+    let (bytes, begun, read) = answered_before_tls(&input);
+    let flags = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
+    assert_eq!((begun.unwrap(), read), (Some(flags), wish));
+    let expected = [
+        refused(OPTION_STRUCTURED_REPLY),
+        refused(OPTION_LIST),
+        refused(OPTION_GO),
+        option_reply(OPTION_STARTTLS, ERROR_INVALID, &[]),
+        option_reply(OPTION_STARTTLS, REPLY_ACK, &[]),
+    ];
+    assert_eq!(bytes, expected.concat());
+    let ended = [greeting(), option(OPTION_ABORT, &[])].concat();
+    let (bytes, begun, _) = answered_before_tls(&ended);
+    assert_eq!(begun.unwrap(), None);
+    assert_eq!(bytes, option_reply(OPTION_ABORT, REPLY_ACK, &[]));
+    for wrong in [
+        option(OPTION_EXPORT_NAME, b"pond/disk"),
+        option(OPTION_LIST, &vec![0; 70_000]),
+        option(OPTION_LIST, &[]).repeat(20),
+        vec![1; 16],
+    ] {
+        let (_, begun, _) = answered_before_tls(&[greeting(), wrong].concat());
+        assert!(matches!(begun, Err(NbdError::Protocol(_))), "{begun:?}");
+    }
+}
+
+#[test]
+fn behind_tls_the_options_come_without_a_greeting() {
+    let workers = ThreadPool::new(("nbd-test", Role::PART), 0, Bounded::new("nbd.requests", 1));
+    workers.close();
+    let output = Output::default();
+    let input = [option(OPTION_STARTTLS, &[]), option(OPTION_ABORT, &[])];
+    let beginning = Beginning::Secured {
+        flags: u32::from(FIXED_NEWSTYLE),
+    };
+    let exports = One(disk(false));
+    let input = Cursor::new(input.concat());
+    serve(input, output.clone(), &exports, beginning, &workers).unwrap();
+    let expected = [
+        option_reply(OPTION_STARTTLS, ERROR_INVALID, &[]),
+        option_reply(OPTION_ABORT, REPLY_ACK, &[]),
+    ];
+    assert_eq!(*output.0.lock().unwrap(), expected.concat());
 }

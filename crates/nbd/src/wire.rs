@@ -19,6 +19,7 @@ pub(crate) const NO_ZEROES: u16 = 2;
 pub(crate) const OPTION_EXPORT_NAME: u32 = 1;
 pub(crate) const OPTION_ABORT: u32 = 2;
 pub(crate) const OPTION_LIST: u32 = 3;
+pub(crate) const OPTION_STARTTLS: u32 = 5;
 pub(crate) const OPTION_INFO: u32 = 6;
 pub(crate) const OPTION_GO: u32 = 7;
 pub(crate) const OPTION_STRUCTURED_REPLY: u32 = 8;
@@ -32,6 +33,7 @@ pub(crate) const REPLY_INFO: u32 = 3;
 pub(crate) const REPLY_META_CONTEXT: u32 = 4;
 pub(crate) const ERROR_UNSUPPORTED: u32 = 0x8000_0001;
 pub(crate) const ERROR_INVALID: u32 = 0x8000_0003;
+pub(crate) const ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 pub(crate) const ERROR_UNKNOWN: u32 = 0x8000_0006;
 pub(crate) const ERROR_TOO_BIG: u32 = 0x8000_0009;
 

@@ -33,6 +33,7 @@ mod session_weight;
 pub mod system;
 mod terminal;
 pub mod thread;
+mod wiping;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use client::Client;
@@ -66,3 +67,4 @@ pub use random::SystemRng;
 pub use rustix::io::Errno;
 pub use session_weight::{CpuUse, cpu_use, runnable_threads, session_nice, set_session_nice};
 pub use terminal::HiddenInput;
+pub use wiping::{WipingAllocator, with_freed_memory_wiped};

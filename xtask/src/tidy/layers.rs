@@ -14,6 +14,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("crypto", 4),
     ("nbd", 1),
     ("program", 1),
+    ("tls", 1),
     ("stream", 4),
     ("device", 4),
     ("layout", 4),

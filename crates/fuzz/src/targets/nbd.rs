@@ -6,15 +6,23 @@ use std::sync::{Arc, OnceLock};
 use base::queue::Bounded;
 use base::thread::Role;
 use base::thread_pool::ThreadPool;
-use nbd::{Disk, Exports, Fault};
+use nbd::{Beginning, Disk, Exports, Fault, NbdError};
 
 use crate::target::{Target, targets};
 
 pub(super) const TARGETS: &[Target] = targets! {
     nbd: |bytes| {
-        let _ = nbd::serve(Cursor::new(bytes.to_vec()), std::io::sink(), &One, &nobody());
+        let _ = serve(bytes, Beginning::Nothing);
+        // The same behind a handshake of TLS, and what comes before one.
+        let _ = serve(bytes, Beginning::Secured { flags: 1 });
+        let _ = nbd::start_tls(&mut &bytes[..], &mut std::io::sink());
     };
 };
+
+fn serve(bytes: &[u8], beginning: Beginning) -> Result<(), NbdError> {
+    let input = Cursor::new(bytes.to_vec());
+    nbd::serve(input, std::io::sink(), &One, beginning, &nobody())
+}
 
 /// Threads that there are none of: who serves does all himself.
 fn nobody() -> Arc<ThreadPool> {

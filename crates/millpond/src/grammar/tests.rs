@@ -28,6 +28,7 @@ static PROGRAM: Program = Program {
     name: "zfs",
     summary: "Datasets.",
     properties: &[],
+    environment: &[],
     commands: std::slice::from_ref(&LIST),
 };
 

@@ -103,6 +103,12 @@ impl Page {
         for table in self.program.properties {
             properties(table, &mut out);
         }
+        if !self.program.environment.is_empty() {
+            out += ".SH ENVIRONMENT\n";
+        }
+        for (variable, text) in self.program.environment {
+            let _ = write!(out, ".TP\n.B {}{}", plain(variable), plain(text));
+        }
         out += ".SH EXIT STATUS\n0: done. 1: refused or failed, and why is on the standard error.\n\
                 2: the command line makes no sense.\n.SH SEE ALSO\n";
         let others = all.iter().filter(|page| page.name != self.name);

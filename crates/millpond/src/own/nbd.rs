@@ -1,5 +1,7 @@
 //! `millpond nbd`.
 
+mod secured;
+
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +14,7 @@ use admin::{Failure, FailureKind, NameKind, Request, ServeRequest, StreamRequest
 
 use crate::daemons::pool_of;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Outcome, complain, print, usage};
+use crate::output::{Outcome, Stop, complain, print, usage};
 
 /// `millpond nbd`.
 pub(super) const COMMAND: Command = Command {
@@ -32,7 +34,22 @@ pub(super) const COMMAND: Command = Command {
         option(
             "listen",
             "[address:]port",
-            "by TCP, without encryption; without an address for this machine only",
+            "by TCP; without an address for this machine only",
+        ),
+        option(
+            "tls-cert",
+            "file",
+            "serve nobody without TLS; show this certificate, with those that vouch for it (PEM)",
+        ),
+        option(
+            "tls-key",
+            "file",
+            "the private key of that certificate (PEM)",
+        ),
+        option(
+            "tls-client-ca",
+            "file",
+            "serve only clients whose certificates one of these authorities vouches for (PEM)",
         ),
         switch("r", "nothing is changed").or("read-only"),
     ],
@@ -65,13 +82,15 @@ fn nbd(call: &Invocation) -> Outcome {
             return Err(usage("all volumes must be of one pool"));
         }
     }
+    let security = security(call)?;
+    let scheme = if security.is_some() { "nbds" } else { "nbd" };
     // Before there is a socket it is known that there is such a pool.
     drop(pool_of(&volumes[0])?);
     let (listener, place) = match (call.value("socket"), call.value("listen")) {
         (Some(path), None) => {
             let bound = bind(Path::new(path)).map_err(|error| listening(path, &error))?;
             let whole = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-            let place = format!("nbd+unix:///{}?socket={}", volumes[0], whole.display());
+            let place = format!("{scheme}+unix:///{}?socket={}", volumes[0], whole.display());
             (Listener::Socket(bound), place)
         }
         (None, Some(text)) => {
@@ -79,7 +98,7 @@ fn nbd(call: &Invocation) -> Outcome {
             let address = bound
                 .local_addr()
                 .map_err(|error| listening(text, &error))?;
-            let place = format!("nbd://{address}/{}", volumes[0]);
+            let place = format!("{scheme}://{address}/{}", volumes[0]);
             (Listener::Port(bound), place)
         }
         (Some(_), Some(_)) => return Err(usage("--socket and --listen exclude each other")),
@@ -88,15 +107,20 @@ fn nbd(call: &Invocation) -> Outcome {
     let request = Arc::new(ServeRequest {
         volumes,
         read_only: call.has("r"),
+        secured: None,
     });
     print(&format!("{place}\n"))?;
     loop {
         let accepted = listener.accept();
         let client = accepted.map_err(|error| listening(&place, &error))?;
-        let request = Arc::clone(&request);
+        let (request, security) = (Arc::clone(&request), security.clone());
         let start = base::thread::named("nbd-client", sys::thread::ORDINARY);
         let served = start.spawn(move || {
-            if let Err(failure) = serve(&request, &client) {
+            let ended = match security {
+                None => serve(&request, &client),
+                Some(server) => secured::serve(&server, &request, client),
+            };
+            if let Err(failure) = ended {
                 complain(&failure);
             }
         });
@@ -106,8 +130,23 @@ fn nbd(call: &Invocation) -> Outcome {
     }
 }
 
+/// Who clients are told that we are, if they must have TLS.
+fn security(call: &Invocation) -> Result<Option<tls::Server>, Stop> {
+    let file = |key| call.value(key).map(Path::new);
+    match (file("tls-cert"), file("tls-key"), file("tls-client-ca")) {
+        (None, None, None) => Ok(None),
+        (Some(certificate), Some(key), clients) => {
+            let server = tls::Server::new(certificate, key, clients);
+            let server =
+                server.map_err(|error| Failure::new(FailureKind::Invalid, error.to_string()))?;
+            Ok(Some(server))
+        }
+        _ => Err(usage("TLS needs both --tls-cert and --tls-key")),
+    }
+}
+
 /// Has the pool's daemon serve a client.
-fn serve(request: &ServeRequest, client: &OwnedFd) -> Result<(), Failure> {
+fn serve(request: &ServeRequest, client: &impl AsFd) -> Result<(), Failure> {
     let first = request.volumes.first().map_or("", String::as_str);
     let mut daemon = pool_of(first)?;
     let request = Request::Stream(StreamRequest::Serve(request.clone()));

@@ -26,7 +26,7 @@ pub(super) const LOAD: Command = Command {
         option(
             "L",
             "keylocation",
-            "use this key location instead of the stored one",
+            "use this key location instead of the stored one: prompt, file:///path or https://address",
         ),
     ],
     operands: Operands::between(0, 1, ""),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use admin::{Caller, Failure, FailureKind, ServeRequest};
 use base::queue::Bounded;
 use base::thread_pool::ThreadPool;
-use nbd::{Disk, Exports, Fault};
+use nbd::{Beginning, Disk, Exports, Fault};
 use sys::PassedDescriptor;
 use volume::{Durability, VolumeError};
 
@@ -64,7 +64,11 @@ impl Service {
             service: self,
             request,
         };
-        let ended = nbd::serve(data, output, &served, &workers());
+        let beginning = match request.secured {
+            None => Beginning::Nothing,
+            Some(flags) => Beginning::Secured { flags },
+        };
+        let ended = nbd::serve(data, output, &served, beginning, &workers());
         ended.map_err(|error| refuse(FailureKind::Service, &error.to_string()))
     }
 

@@ -49,6 +49,7 @@ static STREAM: Program = Program {
     name: "zstream",
     summary: "Two.",
     properties: &[],
+    environment: &[],
     commands: &COMMANDS,
 };
 static HOSTING: Program = Program {
@@ -57,6 +58,7 @@ static HOSTING: Program = Program {
     name: HOST,
     summary: "All.",
     properties: &[],
+    environment: &[],
     commands: &COMMANDS,
 };
 

@@ -24,6 +24,12 @@ fn every_command_and_flag_is_there() {
             let there = text.contains(&format!("\n.B {}", plain(row.name).trim_end()));
             assert_eq!(there, row.visible, "{}", row.name);
         }
+        for (variable, _) in page.program.environment {
+            assert!(
+                text.contains(&format!("\n.B {}", plain(variable))),
+                "{variable}"
+            );
+        }
         // Only requests that are meant begin with a dot.
         let known = [
             ".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I", ".nf", ".fi",
