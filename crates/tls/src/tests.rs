@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,15 @@ type Side = (SecureReader<UnixStream>, SecureWriter<UnixStream>);
 
 /// Both sides of a connection after their handshakes.
 fn connected(server: &Server, client: &Client, host: &str) -> (io::Result<Side>, io::Result<Side>) {
-    let (one, other) = UnixStream::pair().unwrap();
+    connected_over(UnixStream::pair().unwrap(), server, client, host)
+}
+
+fn connected_over(
+    (one, other): (UnixStream, UnixStream),
+    server: &Server,
+    client: &Client,
+    host: &str,
+) -> (io::Result<Side>, io::Result<Side>) {
     std::thread::scope(|scope| {
         let served = scope.spawn(move || server.accept(one.try_clone().unwrap(), one));
         let asked = client.connect(host, other.try_clone().unwrap(), other);
@@ -84,11 +93,13 @@ fn both_directions_are_used_at_once() {
 fn an_end_that_is_not_told_is_an_error() {
     let files = Files::new();
     let client = Client::new(&files.path("ca"), None).unwrap();
-    let (served, asked) = connected(&files.server(None), &client, "pond");
-    let (mut reader, _) = served.unwrap();
-    let (client_in, mut writer) = asked.unwrap();
+    let (one, other) = UnixStream::pair().unwrap();
+    let cut = other.try_clone().unwrap();
+    let (served, asked) = connected_over((one, other), &files.server(None), &client, "pond");
+    let (mut reader, _server_out) = served.unwrap();
+    let (_client_in, mut writer) = asked.unwrap();
     writer.write_all(b"text").unwrap();
-    drop((client_in, writer));
+    cut.shutdown(Shutdown::Write).unwrap();
     let mut found = Vec::new();
     let error = reader.read_to_end(&mut found).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
