@@ -563,7 +563,8 @@ fn usage_lines_do_not_repeat_flags() {
     for (command, lines) in [
         (
             "nbd",
-            "\tnbd [flags] --socket path volume|snapshot ...\n\tnbd [flags] --listen [address:]port volume|snapshot ...\n",
+            "\tnbd [flags] --socket path volume|snapshot ...\n\
+             \tnbd [flags] --listen [address:]port volume|snapshot ...\n",
         ),
         (
             "zfs send",

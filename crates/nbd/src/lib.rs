@@ -4,7 +4,7 @@
 //! client is not trusted: no input panics, nothing is allocated for more than the protocol allows, and no more than a
 //! bounded number of bytes is under way for one connection. What a flush was answered for covers all that was answered
 //! before it, on any connection to the disk, if the disk's own flush does. Called by `control`, which has the disks,
-//! and by `millpond`, which does what TLS needs before ([`start_tls`]). Must not know pools, sockets, ciphers or who may
+//! and by `millpond`, which does what TLS needs first ([`start_tls`]). Must not know pools, sockets, ciphers or who may
 //! do what.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -12,7 +12,7 @@ use crate::wire::{
 const OPTIONS_MAX: usize = 16;
 
 /// Greets a client, and refuses whatever it wants until it wants TLS: its handshake comes next, then options
-/// ([`crate::Beginning::Secured`]). Nothing is read beyond its wish, so that nothing it said plainly counts later. The
+/// ([`crate::Beginning::Secured`]). Nothing is read beyond that, so that nothing it said plainly counts later. The
 /// answer is the client's flags; none: it wants nothing.
 ///
 /// # Errors

@@ -409,12 +409,12 @@ fn before_tls_nothing_else_is_to_be_had() {
     input.extend(go("pond/disk"));
     input.extend(option(OPTION_STARTTLS, b"x"));
     input.extend(option(OPTION_STARTTLS, &[]));
-    let wish = input.len();
+    let asked = input.len();
     // What was said plainly behind it is not believed: the handshake finds it.
     input.extend(option(OPTION_LIST, &[]));
     let (bytes, begun, read) = answered_before_tls(&input);
     let flags = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
-    assert_eq!((begun.unwrap(), read), (Some(flags), wish));
+    assert_eq!((begun.unwrap(), read), (Some(flags), asked));
     let expected = [
         refused(OPTION_STRUCTURED_REPLY),
         refused(OPTION_LIST),

@@ -1,6 +1,5 @@
 //! Certificates and keys from files in PEM form.
 
-use std::io;
 use std::path::Path;
 
 use rustls::RootCertStore;
@@ -16,7 +15,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let found: Result<Vec<_>, _> = found.collect();
     let found = found.map_err(|error| fault(path, wanted, error))?;
     if found.is_empty() {
-        return Err(absent(path, wanted));
+        return Err(fault(path, wanted, PemError::NoItemsFound));
     }
     Ok(found)
 }
@@ -38,24 +37,16 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn absent(path: &Path, wanted: &'static str) -> TlsError {
-    TlsError::Absent {
-        path: path.to_owned(),
-        wanted,
-    }
-}
-
 fn fault(path: &Path, wanted: &'static str, error: PemError) -> TlsError {
-    let file = |error: io::Error| TlsError::File {
-        path: path.to_owned(),
-        error,
-    };
-    match error {
-        PemError::Io(error) => file(error),
-        PemError::NoItemsFound => absent(path, wanted),
-        other => TlsError::Unusable {
-            path: path.to_owned(),
-            reason: other.to_string(),
-        },
+    let path = path.to_owned();
+    if let PemError::NoItemsFound = error {
+        return TlsError::Absent { path, wanted };
+    }
+    if let PemError::Io(error) = error {
+        return TlsError::File { path, error };
+    }
+    TlsError::Unusable {
+        path,
+        reason: error.to_string(),
     }
 }

@@ -142,14 +142,24 @@ fn named(variable: &str) -> Option<PathBuf> {
 
 /// What went wrong, without the address: names and passwords may be in it.
 fn reason(error: Error) -> String {
-    match error {
-        Error::StatusCode(status) => format!("the server answered with status {status}"),
-        Error::Timeout(_) => format!("it took longer than {} seconds", TIME_MAX.as_secs()),
-        Error::HostNotFound => "host not found".to_owned(),
-        Error::RequireHttpsOnly(_) => "the server redirects to an address without https".to_owned(),
-        Error::TooManyRedirects => "the server redirects too often".to_owned(),
-        Error::BadUri(_) | Error::Http(_) => "the address makes no sense".to_owned(),
-        Error::Io(error) => base::host_reason(&error),
-        other => other.to_string(),
+    if let Error::StatusCode(status) = &error {
+        return format!("the server answered with status {status}");
     }
+    if let Error::Timeout(_) = &error {
+        return format!("it took longer than {} seconds", TIME_MAX.as_secs());
+    }
+    if let Error::RequireHttpsOnly(_) = &error {
+        return "the server redirects to an address without https".to_owned();
+    }
+    if let Error::TooManyRedirects = &error {
+        return "the server redirects too often".to_owned();
+    }
+    // What libraries say of an address has it in it.
+    if let Error::BadUri(_) | Error::Http(_) = &error {
+        return "the address makes no sense".to_owned();
+    }
+    if let Error::Io(error) = &error {
+        return base::host_reason(error);
+    }
+    error.to_string()
 }
