@@ -1,7 +1,7 @@
 //! Shortening the mapping of a removed vdev of which much is obsolete.
 //!
-//! The vdev's map of what is obsolete is set aside; what becomes obsolete from then on enters a new one. What it says is
-//! added to the numbers that the mapping has by entry. Then the entries that are still needed are copied to a new
+//! The vdev's map of what is obsolete is set aside; what becomes obsolete from then on enters a new one. What it says
+//! is added to the numbers that the mapping has by entry. Then the entries that are still needed are copied to a new
 //! mapping, some with each txg. The txg with the last ones puts it in the place of the old one, for readers and in the
 //! configuration. Until then everybody goes by the old one, which does not change.
 //!
@@ -122,8 +122,8 @@ impl Condenser {
         }))
     }
 
-    /// Whether something is to be done with the txg that syncs. While there is a checkpoint nothing is: that has the old
-    /// mapping, whose space would stay in use.
+    /// Whether something is to be done with the txg that syncs. While there is a checkpoint nothing is: that has the
+    /// old mapping, whose space would stay in use.
     fn may_work(&self, services: &PoolServices) -> bool {
         let state = self.state.lock();
         let features = &services.features;

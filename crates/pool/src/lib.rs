@@ -13,7 +13,8 @@
 //! | `facts` | what lists show of what the pool keeps in its own object set |
 //! | `config` | its configuration, as labels and the MOS say it |
 //! | `vdevs` | devices opened, added, removed, and what each missed |
-//! | `removal`, `condensing`, `expansion` | top-level vdevs whose blocks are copied elsewhere; mappings of such that get shorter; RAID-Z vdevs that get another device |
+//! | `removal`, `condensing` | top-level vdevs whose blocks are copied elsewhere; mappings of such that get shorter |
+//! | `expansion` | RAID-Z vdevs that get another device |
 //! | `checkpoint` | the state that a pool keeps and can be taken back to |
 //! | `scan`, `rebuild` | work beside everything else: scrubs and resilvers; sequential resilvers |
 //! | `trim` | the same: free space discarded on devices |

@@ -91,6 +91,31 @@ fn states(session: &Session, device: &std::path::Path) -> (String, String) {
     (found(row), found(pool))
 }
 
+fn states_of(session: &Session, device: &std::path::Path, wanted: [&str; 2]) {
+    let (device, pool) = states(session, device);
+    assert_eq!([&*device, &*pool], wanted);
+}
+
+/// As devices that failed; both sides of a mirror.
+fn out_of_use_by_hand(session: &mut Session, log: &std::path::Path, side: &std::path::Path) {
+    session.ok(&["zpool", "attach", "tank", path(log), path(side)]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    session.ok(&["zpool", "offline", "-f", "tank", path(log)]);
+    session.ok(&["zpool", "offline", "tank", path(side)]);
+    states_of(session, log, ["FAULTED", "DEGRADED"]);
+    states_of(session, side, ["OFFLINE", "DEGRADED"]);
+    write_durably(session, "k");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    states_of(session, log, ["FAULTED", "DEGRADED"]);
+    session.ok(&["zpool", "online", "tank", path(side)]);
+    write_durably(session, "l");
+    session.ok(&["zpool", "clear", "tank"]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    states_of(session, log, ["ONLINE", "ONLINE"]);
+    states_of(session, side, ["ONLINE", "ONLINE"]);
+}
+
 #[test]
 fn the_last_log_device_goes_out_of_use_and_comes_back() {
     let Some(mut session) = Session::new() else {
@@ -104,10 +129,6 @@ fn the_last_log_device_goes_out_of_use_and_comes_back() {
     }
     session.create("tank", 128, &[]);
     session.ok(&["zpool", "add", "tank", "log", path(&log)]);
-    let states_of = |session: &Session, device: &std::path::Path, wanted: [&str; 2]| {
-        let (device, pool) = states(session, device);
-        assert_eq!([&*device, &*pool], wanted);
-    };
     let written = || fs::metadata(&log).expect("the log").blocks();
     write_durably(&session, "a");
     session.ok(&["zpool", "offline", "tank", path(&log)]);
@@ -152,23 +173,7 @@ fn the_last_log_device_goes_out_of_use_and_comes_back() {
     session.import("tank", &[]);
     states_of(&session, &log, ["ONLINE", "ONLINE"]);
 
-    // By hand as one that failed; both sides of a mirror.
-    session.ok(&["zpool", "attach", "tank", path(&log), path(&side)]);
-    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
-    session.ok(&["zpool", "offline", "-f", "tank", path(&log)]);
-    session.ok(&["zpool", "offline", "tank", path(&side)]);
-    states_of(&session, &log, ["FAULTED", "DEGRADED"]);
-    states_of(&session, &side, ["OFFLINE", "DEGRADED"]);
-    write_durably(&session, "k");
-    session.export_clean("tank");
-    session.import("tank", &[]);
-    states_of(&session, &log, ["FAULTED", "DEGRADED"]);
-    session.ok(&["zpool", "online", "tank", path(&side)]);
-    write_durably(&session, "l");
-    session.ok(&["zpool", "clear", "tank"]);
-    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
-    states_of(&session, &log, ["ONLINE", "ONLINE"]);
-    states_of(&session, &side, ["ONLINE", "ONLINE"]);
+    out_of_use_by_hand(&mut session, &log, &side);
     for name in ["a", "b", "c", "d", "j", "k", "l"] {
         let found = fs::read_to_string(session.mount("tank").join(name));
         assert_eq!(found.expect("it is there"), name);

@@ -216,6 +216,36 @@ fn released(session: &mut Session) {
     session.import("tank", &[]);
 }
 
+fn nothing_without_tls(server: &Server) {
+    // Without TLS there is nothing, neither a list nor a volume.
+    let mut plain = server.connect();
+    greet(&mut plain);
+    for kind in [3, OPTION_GO] {
+        let data = if kind == OPTION_GO {
+            go_data()
+        } else {
+            Vec::new()
+        };
+        option(&mut plain, kind, &data);
+        assert_eq!(replies(&mut plain).expect("an answer"), [TLS_REQUIRED]);
+    }
+    option(&mut plain, OPTION_EXPORT_NAME, VOLUME.as_bytes());
+    assert_eq!(plain.read(&mut [0]).unwrap_or(0), 0);
+    // Nor for what is no TLS, nor for a client that breaks off.
+    let mut broken = server.connect();
+    greet(&mut broken);
+    option(&mut broken, OPTION_STARTTLS, &[]);
+    assert_eq!(replies(&mut broken).expect("an answer"), [ACK]);
+    option(&mut broken, OPTION_GO, &go_data());
+    let mut answer = Vec::new();
+    let _cut = broken.read_to_end(&mut answer);
+    assert!(
+        !answer
+            .windows(8)
+            .any(|window| window == [0, 3, 0xE8, 0x89, 4, 0x55, 0x65, 0xA9])
+    );
+}
+
 #[test]
 fn volumes_are_served_by_tls_and_not_without() {
     let Some(mut session) = Session::new() else {
@@ -245,33 +275,7 @@ fn volumes_are_served_by_tls_and_not_without() {
         let refused = secure(server.connect(), &stranger.client(None));
         let text = refused.err().map(|error| error.to_string());
         assert!(text.is_some_and(|text| text.contains("UnknownIssuer")));
-        // Without TLS there is nothing, neither a list nor a volume.
-        let mut plain = server.connect();
-        greet(&mut plain);
-        for kind in [3, OPTION_GO] {
-            let data = if kind == OPTION_GO {
-                go_data()
-            } else {
-                Vec::new()
-            };
-            option(&mut plain, kind, &data);
-            assert_eq!(replies(&mut plain).expect("an answer"), [TLS_REQUIRED]);
-        }
-        option(&mut plain, OPTION_EXPORT_NAME, VOLUME.as_bytes());
-        assert_eq!(plain.read(&mut [0]).unwrap_or(0), 0);
-        // Nor for what is no TLS, nor for a client that breaks off.
-        let mut broken = server.connect();
-        greet(&mut broken);
-        option(&mut broken, OPTION_STARTTLS, &[]);
-        assert_eq!(replies(&mut broken).expect("an answer"), [ACK]);
-        option(&mut broken, OPTION_GO, &go_data());
-        let mut answer = Vec::new();
-        let _cut = broken.read_to_end(&mut answer);
-        assert!(
-            !answer
-                .windows(8)
-                .any(|window| window == [0, 3, 0xE8, 0x89, 4, 0x55, 0x65, 0xA9])
-        );
+        nothing_without_tls(&server);
         let mut again = secure(server.connect(), &config).expect("TLS");
         go(&mut again).expect("the volume");
         exchange(&mut again, &bytes[..256 << 10]);
@@ -357,6 +361,14 @@ fn clients_that_nobody_vouches_for_are_not_served() {
     session.export_clean("tank");
 }
 
+/// Runs qemu-img: whether it succeeds, and what it says.
+fn qemu_img(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new("qemu-img").args(arguments).output();
+    let output = output.expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), text)
+}
+
 #[test]
 fn qemu_reads_a_volume_by_tls() {
     let Some(mut session) = Session::new() else {
@@ -393,16 +405,6 @@ fn qemu_reads_a_volume_by_tls() {
             "driver=nbd,server.type=inet,server.host=127.0.0.1,server.port={}",
             server.port()
         );
-        let run = |arguments: &[&str]| {
-            let output = Command::new("qemu-img")
-                .args(arguments)
-                .output()
-                .expect("it runs");
-            (
-                output.status.success(),
-                String::from_utf8_lossy(&output.stderr).into_owned(),
-            )
-        };
         let disk = format!(
             "driver=raw,file.{},file.export={VOLUME},file.tls-creds=own",
             host.replace(',', ",file.")
@@ -411,7 +413,7 @@ fn qemu_reads_a_volume_by_tls() {
             "driver=raw,file.driver=file,file.filename={}",
             path(&wanted)
         );
-        let copied = run(&[
+        let copied = qemu_img(&[
             "convert",
             "-n",
             "--object",
@@ -422,7 +424,7 @@ fn qemu_reads_a_volume_by_tls() {
             &disk,
         ]);
         assert!(copied.0, "{}", copied.1);
-        let compared = run(&[
+        let compared = qemu_img(&[
             "compare",
             "--object",
             &credentials,
@@ -432,7 +434,7 @@ fn qemu_reads_a_volume_by_tls() {
         ]);
         assert!(compared.0, "{}", compared.1);
         let plain = format!("{host},export={VOLUME}");
-        let (is_served, text) = run(&["info", "--image-opts", &plain]);
+        let (is_served, text) = qemu_img(&["info", "--image-opts", &plain]);
         assert!(!is_served && text.contains("TLS"), "{text}");
     }
     released(&mut session);

@@ -190,6 +190,27 @@ fn keys_come_from_web_servers() {
     session.export_clean("tank");
 }
 
+/// Addresses from which no key comes, and why.
+fn refusals(secure: &str, misnamed: &str) -> Vec<(String, &'static str)> {
+    let at = |path: &str| format!("{secure}{path}");
+    vec![
+        (at("/none"), "the server answered with status 404"),
+        (at("/large"), "the answer has 5000 bytes, more than any key"),
+        (
+            at("/long"),
+            "the answer has more than 1024 bytes, more than any key",
+        ),
+        (at("/cut"), "Peer disconnected"),
+        (
+            at("/plain"),
+            "the server redirects to an address without https",
+        ),
+        (at("/round"), "the server redirects too often"),
+        (format!("{misnamed}/key"), "invalid peer certificate"),
+        (at("/slow"), "it took longer than 15 seconds"),
+    ]
+}
+
 #[test]
 fn what_a_web_server_may_not_do_loads_no_key() {
     let Some(mut session) = Session::new() else {
@@ -228,22 +249,7 @@ fn what_a_web_server_may_not_do_loads_no_key() {
     }
     let begun = Instant::now();
     let at = |path: &str| format!("{secure}{path}");
-    for (place, why) in [
-        (at("/none"), "the server answered with status 404"),
-        (at("/large"), "the answer has 5000 bytes, more than any key"),
-        (
-            at("/long"),
-            "the answer has more than 1024 bytes, more than any key",
-        ),
-        (at("/cut"), "Peer disconnected"),
-        (
-            at("/plain"),
-            "the server redirects to an address without https",
-        ),
-        (at("/round"), "the server redirects too often"),
-        (format!("{misnamed}/key"), "invalid peer certificate"),
-        (at("/slow"), "it took longer than 15 seconds"),
-    ] {
+    for (place, why) in refusals(&secure, &misnamed) {
         let refused = from(&authority, &place);
         assert_eq!(refused.status.code(), Some(255), "{place}");
         let text = said(&refused);

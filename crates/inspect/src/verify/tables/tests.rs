@@ -19,8 +19,8 @@ fn pointer(offsets: &[u64]) -> BlockPointer {
     pointer
 }
 
-/// OpenZFS adds copies to an entry of the newer kind when it is written with more; pointers made before lead to the first
-/// alone, and the space of all is the entry's.
+/// OpenZFS adds copies to an entry of the newer kind when it is written with more; pointers made before lead to the
+/// first alone, and the space of all is the entry's.
 #[test]
 fn a_block_has_the_copies_that_its_entry_has() {
     let mut references = References::new(2);

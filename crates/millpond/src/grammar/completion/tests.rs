@@ -41,6 +41,7 @@ static OTHER: Program = Program {
         title: "",
         rows: &[admin::rows::dataset::ATIME.row()],
     }],
+    environment: &[],
     commands: &COMMANDS,
 };
 static STREAM: Program = Program {

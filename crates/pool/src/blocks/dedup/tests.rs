@@ -114,7 +114,8 @@ fn new_pool(folder: &std::path::Path) -> Arc<Pool> {
     Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap()
 }
 
-/// As in pools of OpenZFS: what has come into a log is in no statistics of a ZAP, though the ZAP has an older state of it.
+/// As in pools of OpenZFS: what has come into a log is in no statistics of a ZAP, though the ZAP has an older state
+/// of it.
 #[test]
 fn what_a_log_has_comes_into_the_statistics_once() {
     let folder = tempfile::tempdir().unwrap();
