@@ -413,7 +413,7 @@ fn of_devices() -> Vec<Case> {
             }),
             concat!(
                 r#"{"AddVdevs":{"vdevs":[{"class":"Normal","shape":{"Leaf":"/f"}}],"ashift":12,"#,
-                r#""force":false,"file_size":null}}"#,
+                r#""force":false,"file_size":null,"dry_run":false}}"#,
             ),
             "add to",
         ),
