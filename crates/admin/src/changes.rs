@@ -77,6 +77,8 @@ pub enum Change {
     Clear(Clear),
     /// Add top-level vdevs.
     AddVdevs(AddVdevs),
+    /// Say whether they could be added.
+    CheckVdevs(CheckVdevs),
     /// Remove top-level vdevs.
     RemoveVdevs(RemoveVdevs),
     /// Put a device beside another one, or in its place.
@@ -495,8 +497,14 @@ pub struct AddVdevs {
     pub force: bool,
     /// Make files of this size where the paths do not exist.
     pub file_size: Option<u64>,
-    /// Only say whether it could be done.
-    pub dry_run: bool,
+}
+
+/// Say whether top-level vdevs could be added. A message of its own: a daemon of before, which knows no such word in
+/// another one, would add them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckVdevs {
+    /// What would be asked for.
+    pub wanted: AddVdevs,
 }
 
 /// Remove top-level vdevs, one after the other.

@@ -83,6 +83,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Sync => &sync::SyncPool,
         Change::Clear(change) => change,
         Change::AddVdevs(change) => change,
+        Change::CheckVdevs(change) => change,
         Change::RemoveVdevs(change) => change,
         Change::AttachDevice(change) => change,
         Change::DetachDevice(change) => change,

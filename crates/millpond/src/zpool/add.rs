@@ -1,7 +1,7 @@
 //! `zpool add`.
 
 use admin::Change;
-use admin::changes::AddVdevs;
+use admin::changes::{AddVdevs, CheckVdevs};
 
 use super::vdev_specs::{asked_ashift, check_files, check_sizes, file_size, tree_with, vdevs};
 use crate::daemons::{change, pool, status};
@@ -40,14 +40,17 @@ fn add(call: &Invocation) -> Outcome {
     }
     let ashift = asked_ashift(call)?;
     let mut connection = pool(name)?;
-    let dry_run = call.has("n");
-    let request = Change::AddVdevs(AddVdevs {
+    let wanted = AddVdevs {
         vdevs: specs.clone(),
         ashift,
         force: call.has("f"),
         file_size: size,
-        dry_run,
-    });
+    };
+    let dry_run = call.has("n");
+    let request = match dry_run {
+        true => Change::CheckVdevs(CheckVdevs { wanted }),
+        false => Change::AddVdevs(wanted),
+    };
     change(&mut connection, request, &call.line)?;
     if dry_run {
         let there = status(&mut connection)?;

@@ -1,6 +1,6 @@
 //! Devices come to the pool and leave it.
 
-use admin::changes::{AddVdevs, RemoveAction, RemoveVdevs};
+use admin::changes::{AddVdevs, CheckVdevs, RemoveAction, RemoveVdevs};
 use admin::redundancy::{Redundancy, mismatch_with};
 use admin::{Failure, FailureKind, VdevSpec, human_bytes};
 use base::Guid;
@@ -30,16 +30,13 @@ impl PoolChange for AddVdevs {
     }
 
     fn recorded(&self) -> Recorded {
-        Recorded::unless(self.dry_run)
+        Recorded::After
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let name = service.pool.name();
         if !self.force {
             check_redundancy(self, service)?;
-        }
-        if self.dry_run {
-            return check(self, service);
         }
         let made = make_files("add to", &name, &self.vdevs, self.file_size)?;
         let pool = &service.pool;
@@ -66,6 +63,31 @@ impl PoolChange for AddVdevs {
             remove_files(&unused);
             refused(service, &error)
         })
+    }
+}
+
+impl PoolChange for CheckVdevs {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        self.wanted.authorize(service, actor)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        self.wanted.while_suspended()
+    }
+
+    fn turn(&self) -> Turn {
+        self.wanted.turn()
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Never
+    }
+
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        if !self.wanted.force {
+            check_redundancy(&self.wanted, service)?;
+        }
+        check(&self.wanted, service)
     }
 }
 

@@ -1,10 +1,10 @@
 use admin::changes::{
-    AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Checkpoint, Clear, CloneSnapshot,
-    Create, Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit,
-    Initialize, InitializeAction, LoadKey, Mount, OfflineDevices, OnlineDevices, PrefetchTables,
-    Program, Promote, PruneDedup, Redact, Reguid, Release, RemoveAction, RemoveVdevs, Rename,
-    ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Split, Trim, TrimAction,
-    UnloadKey, Unmount, Upgrade, VolumeSpec, WaitInitialize, WaitTrim,
+    AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, CheckVdevs, Checkpoint, Clear,
+    CloneSnapshot, Create, Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export,
+    Hold, Inherit, Initialize, InitializeAction, LoadKey, Mount, OfflineDevices, OnlineDevices,
+    PrefetchTables, Program, Promote, PruneDedup, Redact, Reguid, Release, RemoveAction,
+    RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot,
+    Split, Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitInitialize, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -37,7 +37,7 @@ macro_rules! kinds {
 kinds! {
     Create Destroy Snapshot Rollback Clone Promote Rename Set Inherit Mount Unmount LoadKey
     UnloadKey ChangeKey Hold Release Bookmark Redact AbortReceive Delegate SetPool SetVdev Upgrade
-    Scrub WaitScrub Trim WaitTrim Initialize WaitInitialize Sync Clear AddVdevs RemoveVdevs
+    Scrub WaitScrub Trim WaitTrim Initialize WaitInitialize Sync Clear AddVdevs CheckVdevs RemoveVdevs
     AttachDevice DetachDevice Split OfflineDevices OnlineDevices ReopenDevices RestartResilver
     Reguid PruneDedup PrefetchTables Checkpoint Program Export DestroyPool
 }
@@ -378,9 +378,14 @@ fn of_devices() -> Vec<Case> {
         secure: false,
     };
     let devices = vec![text("a")];
-    let added = VdevSpec {
-        class: VdevClass::Normal,
-        shape: VdevShape::Leaf("/f".into()),
+    let added = AddVdevs {
+        vdevs: vec![VdevSpec {
+            class: VdevClass::Normal,
+            shape: VdevShape::Leaf("/f".into()),
+        }],
+        ashift: Some(12),
+        force: false,
+        file_size: None,
     };
     vec![
         alone(
@@ -404,18 +409,22 @@ fn of_devices() -> Vec<Case> {
             r#"{"WaitTrim":{"devices":["a"]}}"#,
         ),
         alone(
-            Change::AddVdevs(AddVdevs {
-                vdevs: vec![added],
-                ashift: Some(12),
-                force: false,
-                file_size: None,
-                dry_run: false,
-            }),
+            Change::AddVdevs(added.clone()),
             concat!(
                 r#"{"AddVdevs":{"vdevs":[{"class":"Normal","shape":{"Leaf":"/f"}}],"ashift":12,"#,
-                r#""force":false,"file_size":null,"dry_run":false}}"#,
+                r#""force":false,"file_size":null}}"#,
             ),
             "add to",
+        ),
+        (
+            Change::CheckVdevs(CheckVdevs { wanted: added }),
+            concat!(
+                r#"{"CheckVdevs":{"wanted":{"vdevs":[{"class":"Normal","shape":{"Leaf":"/f"}}],"#,
+                r#""ashift":12,"force":false,"file_size":null}}}"#,
+            ),
+            WhileSuspended::refused("add to"),
+            Turn::Alone,
+            Recorded::Never,
         ),
         alone(
             Change::RemoveVdevs(RemoveVdevs {
