@@ -38,6 +38,7 @@ cp /bin/bash /etc/passwd mnt/source/a/; cp -r /etc/default mnt/source/a/b/
 with_syncoid() {
   local sync="syncoid --no-privilege-elevation --quiet"
   must $sync -r source/a destination/s; same source/a destination/s
+  sleep 1 # its snapshots are named by the second
   echo more >> mnt/source/a/b/log; must $sync -r source/a destination/s; same source/a destination/s
   zfs snapshot source/a@mark; must $sync --no-sync-snap --create-bookmark source/a destination/bookmarked
   zfs destroy source/a@mark; echo more >> mnt/source/a/log; zfs snapshot source/a@next
@@ -58,11 +59,12 @@ with_bzfs() {
   zfs snapshot -r source/a@z1; must $copy --create-bookmarks=all; same source/a destination/z
   rm -f mnt/source/a/big; echo more >> mnt/source/a/b/log; zfs snapshot -r source/a@z2; must $copy; same source/a destination/z
   # It keeps what there is a bookmark of.
-  zfs destroy -r source/a@z1; zfs destroy source/a#z1; zfs destroy source/a/b#z1; must $copy --skip-replication --delete-dst-snapshots
+  zfs list -H -t bookmark -o name -r source/a | xargs -r -n 1 zfs destroy
+  zfs destroy -r source/a@z1; must $copy --skip-replication --delete-dst-snapshots
   zfs list -H destination/z@z1 >/dev/null 2>&1 && { echo "a snapshot is still there"; failed=1; }
   must zfs create source/a/new; must $copy --create-src-snapshots --create-src-snapshots-plan "{'p':{'onsite':{'secondly':1,'hourly':2}}}"
   same source/a destination/z
-  echo other > mnt/destination/z/other; echo more >> mnt/source/a/log; zfs snapshot -r source/a@z3; must $copy --force; same source/a destination/z
+  echo other > mnt/destination/z/other; echo more >> mnt/source/a/log; zfs snapshot -r source/a@z3; must $copy --force-rollback-to-latest-snapshot; same source/a destination/z
   must zfs destroy -r source/a/new; must $copy --skip-replication --delete-dst-datasets
   zfs list -H destination/z/new >/dev/null 2>&1 && { echo "a dataset is still there"; failed=1; }
 }
