@@ -35,13 +35,6 @@ impl Kind {
             Self::Draid { .. } => "draid",
         }
     }
-
-    const fn parity(self) -> Option<u64> {
-        match self {
-            Self::RaidZ { parity } | Self::Draid { parity } => Some(parity),
-            Self::Disk | Self::File | Self::Mirror => None,
-        }
-    }
 }
 
 impl Redundancy {
@@ -84,7 +77,8 @@ impl Redundancy {
     const fn tolerance(self) -> u64 {
         match self.kind {
             Kind::Disk | Kind::File => 0,
-            Kind::Mirror => self.width as u64 - 1,
+            // A message may name none.
+            Kind::Mirror => (self.width as u64).saturating_sub(1),
             Kind::RaidZ { parity } | Kind::Draid { parity } => parity,
         }
     }
@@ -172,9 +166,8 @@ fn beside(there: Redundancy, new: Redundancy) -> Option<String> {
             format!("pool and new vdev with different redundancy, {words} vdevs, {levels}")
         });
     }
-    if let (Some(one), Some(other)) = (there.kind.parity(), new.kind.parity())
-        && one != other
-    {
+    let (one, other) = (there.tolerance(), new.tolerance());
+    if there.kind != Kind::Mirror && one != other {
         return Some(format!(
             "pool uses {one} device parity and new vdev uses {other}"
         ));

@@ -192,6 +192,13 @@ fn new_vdevs_are_compared_with_those_of_the_pool() {
     }
 }
 
+/// Messages need not come from our commands.
+#[test]
+fn a_mirror_of_nothing_is_compared() {
+    assert!(mismatch_among(&specs("m0 z1:3")).is_some());
+    assert!(mismatch_with(Redundancy::named("mirror", 2), &specs("m0")).is_some());
+}
+
 #[test]
 fn kinds_without_blocks_are_not_compared() {
     for kind in [
