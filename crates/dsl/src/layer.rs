@@ -338,25 +338,14 @@ impl Dsl {
         &self,
         id: ObjectId,
         (name, names): (&str, &Zap),
-        mut stamp: u64,
+        stamp: u64,
     ) -> Result<Arc<Dataset>> {
-        loop {
-            if let Some(live) = self.datasets.get(id) {
-                return Ok(live);
-            }
-            let now = self.stamp();
-            if now != stamp {
-                // Names that cannot be read any more are their head's matter; who asks for the name looks for it.
-                if !matches!(names.lookup(name.as_bytes()), Ok(Some(found)) if found == id.0) {
-                    return self.dataset_by_id(id);
-                }
-                stamp = now;
-            }
-            let fresh = Arc::new(Dataset::load(self, id, Some(name.to_owned()))?);
-            if let Some(live) = self.datasets.enter(id, fresh, || self.stamp() == stamp) {
-                return Ok(live);
-            }
-        }
+        self.live(&self.datasets, id, || {
+            // Names that cannot be read any more are their head's matter; who asks for the name looks for it.
+            let leads_there = self.stamp() == stamp
+                || matches!(names.lookup(name.as_bytes()), Ok(Some(found)) if found == id.0);
+            Dataset::load(self, id, leads_there.then(|| name.to_owned()))
+        })
     }
 
     /// Looks at several things that belong together while tasks may change them. What fails is looked at once more
