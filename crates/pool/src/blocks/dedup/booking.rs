@@ -49,15 +49,20 @@ impl<'a> Booking<'a> {
         if let Some(home) = entry.home {
             self.count(home, key, &entry.before, u64::saturating_sub);
         }
-        self.put(key, entry)
+        self.put(key, entry.home, entry.now)
     }
 
-    /// Stores an entry as a log has it. The statistics of the ZAP that has an older state of it count that no more:
-    /// OpenZFS takes it out when it writes to the log.
-    pub(super) fn put(&mut self, key: &DedupKey, entry: &Entry) -> Result<()> {
-        let is_left = entry.now.blocks.iter().any(|block| block.is_stored());
-        let class = is_left.then(|| entry.now.class());
-        if let Some(home) = entry.home
+    /// Stores an entry as a log has it; `home`: the ZAP that has an older state of it. The statistics of that count it
+    /// no more: OpenZFS takes it out when it writes to the log.
+    pub(super) fn put(
+        &mut self,
+        key: &DedupKey,
+        home: Option<DedupClass>,
+        mut now: DedupValue,
+    ) -> Result<()> {
+        let is_left = now.blocks.iter().any(|block| block.is_stored());
+        let class = is_left.then(|| now.class());
+        if let Some(home) = home
             && class != Some(home)
             && let Some(store) = &self.table.stores[home.index()]
         {
@@ -67,8 +72,7 @@ impl<'a> Booking<'a> {
         let Some(class) = class else {
             return Ok(());
         };
-        let mut now = entry.now;
-        if entry.home != Some(class) {
+        if home != Some(class) {
             now.class_start = self.services.clock.now_s();
         }
         let value = Value::bytes(&now.pack());

@@ -144,23 +144,15 @@ impl PoolServices {
             }
             let mut booking = Booking::new(self, tx, drained);
             for (key, now) in logged.iter() {
-                let found = booking.table.lookup(key)?;
-                let before = found.map_or_else(
-                    || format::dedup::DedupValue::new(booking.table.form),
-                    |(_, value)| value,
-                );
-                let mut entry = Entry {
-                    home: found.map(|(class, _)| class),
-                    before,
-                    now: *now,
-                };
+                let home = booking.table.lookup(key)?.map(|(class, _)| class);
+                let mut now = *now;
                 // What nobody refers to was freed when that was logged.
-                for block in &mut entry.now.blocks {
+                for block in &mut now.blocks {
                     if block.references == 0 {
                         *block = DedupBlock::default();
                     }
                 }
-                booking.put(key, &entry)?;
+                booking.put(key, home, now)?;
             }
             self.finish_booking(Some(booking))?;
             self.dedup.tell(&self.limits);
