@@ -90,6 +90,14 @@ impl Failure {
         self.advise(line)
     }
 
+    /// A refusal of vdevs that `-f` overrides.
+    #[must_use]
+    pub fn unless_forced(kind: FailureKind, reason: impl Into<String>) -> Self {
+        Self::new(kind, "invalid vdev specification")
+            .advise("use '-f' to override the following errors:")
+            .because(reason)
+    }
+
     /// The message and the cause in one line, without what a command line would be advised to do.
     #[must_use]
     pub fn whole_cause(&self) -> String {

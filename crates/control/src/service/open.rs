@@ -401,9 +401,7 @@ pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
             "one or more devices is less than the minimum size (64M)",
         )
     } else if let PoolError::DeviceInUse { .. } = error {
-        Failure::new(FailureKind::Busy, "invalid vdev specification")
-            .advise("use '-f' to override the following errors:")
-            .because(error.to_string())
+        Failure::unless_forced(FailureKind::Busy, error.to_string())
     } else if let PoolError::NoSpace = error {
         cannot(FailureKind::Space, "one or more devices is out of space")
     } else if let PoolError::Device(error) = error {

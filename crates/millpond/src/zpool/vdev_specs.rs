@@ -343,11 +343,10 @@ pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<
 pub(super) fn check_redundancy(vdevs: &[VdevSpec]) -> Result<(), Failure> {
     match mismatch_among(vdevs) {
         None => Ok(()),
-        Some(text) => Err(
-            Failure::new(FailureKind::Invalid, "invalid vdev specification")
-                .advise("use '-f' to override the following errors:")
-                .because(format!("mismatched replication level: {text}")),
-        ),
+        Some(text) => Err(Failure::unless_forced(
+            FailureKind::Invalid,
+            format!("mismatched replication level: {text}"),
+        )),
     }
 }
 
@@ -366,11 +365,10 @@ pub(super) fn check_sizes(vdevs: &[VdevSpec]) -> Result<(), Failure> {
             (least.min(size), most.max(size))
         });
         if most.saturating_sub(least) > SIZE_DIFFERENCE_MAX {
-            return Err(
-                Failure::new(FailureKind::Invalid, "invalid vdev specification")
-                    .advise("use '-f' to override the following errors:")
-                    .advise(format!("{kind} contains devices of different sizes")),
-            );
+            return Err(Failure::unless_forced(
+                FailureKind::Invalid,
+                format!("{kind} contains devices of different sizes"),
+            ));
         }
     }
     Ok(())

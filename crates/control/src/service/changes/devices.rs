@@ -225,9 +225,10 @@ fn check_redundancy(add: &AddVdevs, service: &Service) -> Result<(), Failure> {
     let mut known = data.filter_map(|top| Redundancy::named(&top.kind, top.children.len()));
     match mismatch_with(known.next_back(), &add.vdevs) {
         None => Ok(()),
-        Some(text) => Err(not_so_easily(format!(
-            "mismatched replication level: {text}"
-        ))),
+        Some(text) => Err(Failure::unless_forced(
+            FailureKind::Invalid,
+            format!("mismatched replication level: {text}"),
+        )),
     }
 }
 
@@ -248,19 +249,10 @@ fn refused(service: &Service, error: &PoolError) -> Failure {
         let reason = "device is less than the minimum size (64M)";
         Failure::cannot(FailureKind::Invalid, "add to", &name, reason)
     } else if let PoolError::DeviceInUse { .. } = error {
-        let mut failure = not_so_easily(error.to_string());
-        failure.kind = FailureKind::Busy;
-        failure
+        Failure::unless_forced(FailureKind::Busy, error.to_string())
     } else {
         service.pool_refused("add to", error)
     }
-}
-
-/// A refusal that `-f` overrides.
-fn not_so_easily(reason: String) -> Failure {
-    Failure::new(FailureKind::Invalid, "invalid vdev specification")
-        .advise("use '-f' to override the following errors:")
-        .because(reason)
 }
 
 /// Whether a user means this spare.

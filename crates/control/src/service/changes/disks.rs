@@ -86,9 +86,7 @@ impl PoolChange for AttachDevice {
                 return missing();
             }
             if let PoolError::DeviceInUse { .. } = error {
-                return Failure::new(FailureKind::Busy, "invalid vdev specification")
-                    .advise("use '-f' to override the following errors:")
-                    .because(error.to_string());
+                return Failure::unless_forced(FailureKind::Busy, error.to_string());
             }
             cannot(kind_of(&error), &error.to_string())
         })
