@@ -180,13 +180,16 @@ fn golden_pools_of_stripes_are_repaired() {
                 return;
             };
             session.bring(&pool.images());
-            spoil(&session.images().join(liar.file_name().expect("a name")));
+            // No spare is to step in for the device that lies, and the dRAID has one: a rebuild and its scrub would come
+            // between. It can step in as soon as the pool is imported, so this is set while no device lies.
             session.import(&name, &["-f"]);
-            // No spare is to step in for the device that lies, and the dRAID has one: a resilver would come between.
             for image in pool.images() {
                 let device = session.images().join(image.file_name().expect("a name"));
                 session.ok(&["zpool", "set", "checksum_n=1000000", &name, path(&device)]);
             }
+            session.export(&name);
+            spoil(&session.images().join(liar.file_name().expect("a name")));
+            session.import(&name, &[]);
             for (found, scrub) in [(true, "first"), (false, "second")] {
                 session.ok(&["zpool", "scrub", "-w", &name]);
                 let status = session.ok(&["zpool", "status", &name]);
