@@ -43,6 +43,11 @@ impl<'a> Holder<'a> {
         self.all().all(|leaf| leaf.is_whole())
     }
 
+    /// Whether errors have degraded one of them.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.all().any(|leaf| leaf.is_degraded())
+    }
+
     /// Whether it has a place for one of these leaves.
     pub(crate) fn is_of(&self, leaves: &[Arc<Leaf>]) -> bool {
         self.all()

@@ -112,6 +112,12 @@ impl Leaf {
         self.handle.condition()
     }
 
+    /// Whether it is used, and has had too many errors to be relied upon.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        matches!(self.condition().state, VdevState::Degraded)
+    }
+
     /// Sets how the leaf is (opened, taken offline, faulted).
     pub fn set_condition(&self, condition: Condition) {
         self.handle.set_condition(condition);

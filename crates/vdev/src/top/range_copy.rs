@@ -2,7 +2,7 @@
 //!
 //! A range is copied as it is on the leaves that missed nothing; of a dRAID the pieces that are wanted are computed
 //! from the others, which is possible without knowing blocks, for all of a stripe's rows are whole. Nothing is
-//! verified.
+//! verified: so leaves that are degraded by their errors are the last to be read from.
 //!
 //! *Writes* go on beside it. A [`RangeCopy`] begins when all that was written before is in the queues, from where it is
 //! read; what is written since into the range is noted ([`super::copies::Copies::written`]), and left out of the copy.
@@ -116,13 +116,13 @@ impl Top {
         }
     }
 
-    /// What lies in a range, from a leaf that missed nothing.
+    /// What lies in a range, from a leaf that missed nothing; from one that is degraded only if no other gives it.
     fn copy_of(&self, block: BlockRange) -> Result<Buffer, VdevError> {
         let leaves = self.leaves().iter();
         let mut sources: Vec<_> = leaves
             .filter(|leaf| leaf.is_readable() && leaf.is_whole())
             .collect();
-        sources.sort_by_key(|leaf| leaf.handle().active());
+        sources.sort_by_key(|leaf| (leaf.is_degraded(), leaf.handle().active()));
         let mut failures = Vec::new();
         for leaf in sources {
             match leaf.read(Leaf::device_offset(block.offset), block.len, IoClass::Scan) {

@@ -37,6 +37,8 @@ enum Trust {
     Birth,
     /// Those that missed nothing: nobody knows of which births it is what lies there.
     Whole,
+    /// Of these, those that are not out of favour for errors: nobody verifies what lies there.
+    Sound,
 }
 
 /// Children whose columns are left out.
@@ -112,14 +114,28 @@ impl Top {
     }
 
     /// The wanted pieces of a range of whole stripes, whatever blocks these are of: as leaves have them that missed
-    /// nothing, or computed from what these have of the others.
+    /// nothing, or computed from what these have of the others. Leaves that are degraded by their errors are asked only
+    /// where the others do not suffice: what they have wrong would be copied, and told of whoever gets it.
     pub(super) fn pieces_of(
         &self,
         range: BlockRange,
         wanted: &[usize],
     ) -> Result<Vec<Buffer>, Vec<LeafFailure>> {
+        let sound = self.pieces_trusting(Trust::Sound, range, wanted);
+        if sound.is_err() && self.leaves().iter().any(|leaf| leaf.is_degraded()) {
+            return self.pieces_trusting(Trust::Whole, range, wanted);
+        }
+        sound
+    }
+
+    fn pieces_trusting(
+        &self,
+        trust: Trust,
+        range: BlockRange,
+        wanted: &[usize],
+    ) -> Result<Vec<Buffer>, Vec<LeafFailure>> {
         let mut read = StripeRead::new(self, range, IoClass::Scan);
-        read.trust = Trust::Whole;
+        read.trust = trust;
         let is_there = |piece: &usize| !read.holders_of(*piece, false).is_empty();
         if wanted.iter().all(is_there) {
             read.read(|piece| wanted.contains(&piece), false);
@@ -289,6 +305,7 @@ impl<'a> StripeRead<'a> {
         match self.trust {
             Trust::Birth => holder.misses(self.range.birth),
             Trust::Whole => !holder.is_whole(),
+            Trust::Sound => !holder.is_whole() || holder.is_degraded(),
         }
     }
 

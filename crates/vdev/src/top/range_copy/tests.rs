@@ -115,6 +115,29 @@ fn a_device_that_cannot_be_read_is_not_needed_where_another_one_is_whole() {
     assert_eq!(bytes(&devices[2], 0..1), [3]);
 }
 
+/// A device whose errors were too many.
+fn degrade(leaf: &Leaf) {
+    leaf.set_condition(Condition::new(VdevState::Degraded, VdevAux::ErrorsExceeded));
+}
+
+#[test]
+fn a_degraded_device_is_read_only_if_no_other_has_it() {
+    let devices: Vec<_> = (0..3).map(|_| MemoryDevice::new(SIZE)).collect();
+    let top = crate::top::tests::top(&devices);
+    put(&top, 0, 1, 4096).wait().unwrap();
+    let [first, second, third] = top.leaves() else {
+        panic!("three leaves")
+    };
+    lack(third);
+    degrade(first);
+    devices[0].bytes.lock().unwrap()[DATA_START as usize] = 9;
+    copy(&top, 0..4096, &targets(&[third]));
+    assert_eq!(bytes(&devices[2], 0..1), [1]);
+    second.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
+    copy(&top, 0..4096, &targets(&[third]));
+    assert_eq!(bytes(&devices[2], 0..1), [9]);
+}
+
 #[test]
 fn who_still_writes_without_the_new_leaf_is_waited_for() {
     let (devices, old) = pair();
@@ -244,6 +267,21 @@ fn draid(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
 
 #[test]
 fn a_distributed_spare_and_a_new_device_get_their_columns() {
+    let away = Condition::new(VdevState::Offline, VdevAux::None);
+    columns_arrive(&|child| child.set_condition(away), &|_, _| {});
+}
+
+#[test]
+fn a_distributed_spare_gets_nothing_wrong_of_the_device_that_it_stands_in_for() {
+    columns_arrive(&|_| {}, &|device, child| {
+        device.bytes.lock().unwrap()[DATA_START as usize..].fill(0xdb);
+        degrade(child);
+    });
+}
+
+/// A spare and a new device are filled; before and after the writes something becomes of the device that the spare
+/// stands in for.
+fn columns_arrive(before: &dyn Fn(&Leaf), after: &dyn Fn(&MemoryDevice, &Leaf)) {
     let devices: Vec<_> = (0..=CHILDREN)
         .map(|_| MemoryDevice::new(DRAID_SIZE))
         .collect();
@@ -253,12 +291,11 @@ fn a_distributed_spare_and_a_new_device_get_their_columns() {
         leaves.find(|leaf| leaf.guid() == Guid(guid)).unwrap()
     };
     let (spare, new) = (named(70), named(50));
-    // Blocks of many sizes, also over the end of a group, while both lack everything; one device is away.
+    // Blocks of many sizes, also over the end of a group, while both lack everything; one device is of no use.
     for leaf in [spare, new] {
         lack(leaf);
     }
-    let away = Condition::new(VdevState::Offline, VdevAux::None);
-    named(3).set_condition(away);
+    before(named(3));
     let group_bytes = 5 * (16 << 20);
     let mut blocks = Vec::new();
     for (begin, count) in [(0_u64, 40_u64), (group_bytes - (200 << 10), 20)] {
@@ -278,6 +315,7 @@ fn a_distributed_spare_and_a_new_device_get_their_columns() {
         top.write(*at, data, IoClass::AsyncWrite, &group);
     }
     group.wait().unwrap();
+    after(&devices[2], named(3));
     // What was written to both by ordinary writes is gone: only the copy brings it.
     let fresh = &devices[CHILDREN];
     fresh.bytes.lock().unwrap().fill(0);
@@ -293,6 +331,7 @@ fn a_distributed_spare_and_a_new_device_get_their_columns() {
         assert!(!leaf.has_left() && leaf.end_rebuild() && leaf.is_whole());
     }
     // Without the two that they stand for, and two others.
+    let away = Condition::new(VdevState::Offline, VdevAux::None);
     for guid in [3, 5, 1, 7] {
         named(guid).set_condition(away);
     }
