@@ -50,10 +50,7 @@ pub(crate) fn plan<'a>(words: &[&'a str]) -> Option<(Option<&'a str>, u32)> {
 /// Fuzzes the target `name`, or each, for so many seconds.
 pub(crate) fn run(name: Option<&str>, seconds: u32) -> TaskResult {
     let fuzzer = Fuzzer::build()?;
-    let names = match name {
-        Some(name) => vec![name.to_owned()],
-        None => fuzzer.names()?,
-    };
+    let names = fuzzer.chosen(name)?;
     let mut failed = Vec::new();
     for name in names {
         if let Err(error) = fuzzer.fuzz(&name, seconds) {
@@ -70,20 +67,26 @@ pub(crate) fn run(name: Option<&str>, seconds: u32) -> TaskResult {
 /// Gives one input to a target: what a failure says to repeat it with.
 pub(crate) fn input(name: &str, path: &str) -> TaskResult {
     let fuzzer = Fuzzer::build()?;
+    fuzzer.chosen(Some(name))?;
     step(name, fuzzer.command(name, INPUT_MAX).arg(path))
 }
 
 /// Replaces the corpora of the repository by the smallest inputs that reach the same lines as all that was found.
 pub(crate) fn minimize(name: Option<&str>) -> TaskResult {
     let fuzzer = Fuzzer::build()?;
-    let names = match name {
-        Some(name) => vec![name.to_owned()],
-        None => fuzzer.names()?,
-    };
+    let names = fuzzer.chosen(name)?;
     for name in names {
         fuzzer.minimize(&name)?;
     }
     Ok(())
+}
+
+fn choose(names: Vec<String>, name: Option<&str>) -> TaskResult<Vec<String>> {
+    let Some(name) = name else { return Ok(names) };
+    if names.iter().any(|known| known == name) {
+        return Ok(vec![name.to_owned()]);
+    }
+    Err(TaskError::Target(name.to_owned(), names))
 }
 
 fn make_folder(path: PathBuf) -> TaskResult<PathBuf> {
@@ -147,6 +150,11 @@ impl Fuzzer {
         }
         names.sort();
         Ok(names)
+    }
+
+    /// The target of this name, or all.
+    fn chosen(&self, name: Option<&str>) -> TaskResult<Vec<String>> {
+        choose(self.names()?, name)
     }
 
     fn first_inputs(&self, name: &str) -> [PathBuf; 2] {

@@ -23,6 +23,8 @@ pub(crate) enum TaskError {
     Tests(Vec<String>),
     /// There is no such level.
     Level(String),
+    /// There is no such target to fuzz; these are there.
+    Target(String, Vec<String>),
 }
 
 impl fmt::Display for TaskError {
@@ -35,6 +37,9 @@ impl fmt::Display for TaskError {
             Self::Faults(count) => write!(f, "{count} fault(s) found"),
             Self::Tests(programs) => write!(f, "failed: {}", programs.join(", ")),
             Self::Level(level) => write!(f, "no such level: {level}"),
+            Self::Target(name, names) => {
+                write!(f, "no such target: {name}; there are {}", names.join(", "))
+            }
         }
     }
 }

@@ -12,6 +12,15 @@ fn command_lines() {
 }
 
 #[test]
+fn a_target_that_is_not_there_is_named_with_those_that_are() {
+    let names = || vec!["acl".to_owned(), "nbd".to_owned()];
+    assert_eq!(choose(names(), None).unwrap(), names());
+    assert_eq!(choose(names(), Some("nbd")).unwrap(), ["nbd"]);
+    let told = choose(names(), Some("ndb")).unwrap_err().to_string();
+    assert_eq!(told, "no such target: ndb; there are acl, nbd");
+}
+
+#[test]
 fn a_corpus_is_packed_smallest_first() {
     let folder = std::env::temp_dir().join(format!("millpond-fuzz-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
