@@ -44,6 +44,8 @@ pub(super) struct Running {
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) running: BTreeMap<VdevId, Running>,
+    /// Those that are over, by number, as they stood, while what follows them is not under way yet.
+    ending: BTreeMap<(VdevId, u64), Rebuild>,
     /// What the next txg stores, in order.
     pub(super) changes: Vec<(VdevId, Change)>,
     count: u64,
@@ -68,6 +70,19 @@ impl Drop for Starting<'_> {
     fn drop(&mut self) {
         self.0.control.lock().is_starting = false;
         self.0.changed.notify_all();
+    }
+}
+
+/// While it lives, a rebuild that is over is shown as under way: who waits for it and for what follows is to meet the one
+/// or the other.
+pub(super) struct Ending<'a> {
+    rebuilds: &'a Rebuilds,
+    key: (VdevId, u64),
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.rebuilds.control.lock().ending.remove(&self.key);
     }
 }
 
@@ -110,10 +125,15 @@ impl Rebuilds {
         !self.control.lock().running.is_empty()
     }
 
-    /// How the rebuild of a vdev stands, if it is under way.
+    /// How the rebuild of a vdev stands, if it is under way, or nothing follows it yet.
     pub(crate) fn of(&self, vdev: VdevId) -> Option<Rebuild> {
         let control = self.control.lock();
-        let running = control.running.get(&vdev)?;
+        let Some(running) = control.running.get(&vdev) else {
+            let mut ending = control.ending.iter();
+            return ending
+                .find(|((of, _), _)| *of == vdev)
+                .map(|(_, rebuild)| *rebuild);
+        };
         Some(Rebuild {
             taken_ms: running.taken_ms(),
             ..running.rebuild
@@ -229,12 +249,23 @@ impl Rebuilds {
         true
     }
 
-    /// One that goes on is over; how it stood.
-    pub(super) fn take(&self, vdev: VdevId, number: u64) -> Option<Running> {
+    /// One that goes on is over; how it stood, and what is to be dropped when what follows it is under way.
+    pub(super) fn take(&self, vdev: VdevId, number: u64) -> Option<(Running, Ending<'_>)> {
         let mut control = self.control.lock();
         let running = control.running.get(&vdev);
         running.filter(|running| running.number == number)?;
-        control.running.remove(&vdev)
+        let running = control.running.remove(&vdev)?;
+        let key = (vdev, number);
+        let rebuild = Rebuild {
+            taken_ms: running.taken_ms(),
+            ..running.rebuild
+        };
+        control.ending.insert(key, rebuild);
+        let ending = Ending {
+            rebuilds: self,
+            key,
+        };
+        Some((running, ending))
     }
 }
 

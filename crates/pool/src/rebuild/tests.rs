@@ -109,7 +109,6 @@ fn a_side_is_rebuilt_beside_writes_and_a_scrub_follows() {
     assert_eq!((rebuild.state, rebuild.errors), (RebuildState::Complete, 0));
     assert!(rebuild.rebuilt > 0 && rebuild.ended_s >= rebuild.started_s);
     assert_eq!(references(&pool), Some(0));
-    wait("the scrub", || pool.scan().unwrap().is_some());
     pool.wait_scrub().unwrap();
     let scan = pool.scan().unwrap().unwrap();
     assert_eq!(
@@ -126,6 +125,24 @@ fn a_side_is_rebuilt_beside_writes_and_a_scrub_follows() {
     churn.run(&pool, 1);
     close(pool, &folder);
     check_without(&folder, &["a", "b"], &churn);
+}
+
+/// Who waits for rebuilds and scrubs meets no moment between them.
+#[test]
+fn a_rebuild_is_under_way_until_the_scrub_is() {
+    let (_outer, folder) = folder();
+    let (pool, _churn) = mirror(&folder, 62);
+    let a = leaf(&pool, "a");
+    pool.attach_device(a, &file(&folder, "c"), &ATTACH_IN_SEQUENCE)
+        .unwrap();
+    let is_active = |found: &RebuildFacts| found.rebuild.is_active();
+    while last(&pool).as_ref().is_none_or(is_active) {
+        std::thread::yield_now();
+    }
+    let scan = pool.scan().unwrap();
+    assert!(scan.is_some_and(|scan| scan.function == FUNCTION_SCRUB));
+    pool.wait_scrub().unwrap();
+    close(pool, &folder);
 }
 
 /// How a vdev is made, what it is afterwards, and which devices it needs no more.

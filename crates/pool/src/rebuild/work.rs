@@ -272,12 +272,12 @@ fn used(pool: &Pool, writer: &Writer, top: &Top, whole: &Range<u64>) -> Result<U
 
 /// Ends a rebuild: its devices have what they missed, but for what was left behind.
 fn end(pool: &Arc<Pool>, writer: &Writer, rebuilds: &Rebuilds, walk: &Walk, state: RebuildState) {
-    {
+    let _ending = {
         // Nobody begins another one for its devices before it has noted what they have.
         let Some(_starting) = rebuilds.starting_of(walk.vdev, walk.number) else {
             return;
         };
-        let Some(running) = rebuilds.take(walk.vdev, walk.number) else {
+        let Some((running, ending)) = rebuilds.take(walk.vdev, walk.number) else {
             return;
         };
         if state == RebuildState::Complete {
@@ -291,7 +291,8 @@ fn end(pool: &Arc<Pool>, writer: &Writer, rebuilds: &Rebuilds, walk: &Walk, stat
             ..running.stored()
         };
         rebuilds.end_next(walk.vdev, ended);
-    }
+        ending
+    };
     // An engine that ended has not stored the end: the next import goes on with the last part.
     if writer.engine.wait_synced(None).is_err() {
         return;
