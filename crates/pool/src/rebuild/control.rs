@@ -73,8 +73,7 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// While it lives, a rebuild that is over is shown as under way: who waits for it and for what follows is to meet the one
-/// or the other.
+/// While it lives, a rebuild that is over is shown as under way, so that who waits for it meets what follows.
 pub(super) struct Ending<'a> {
     rebuilds: &'a Rebuilds,
     key: (VdevId, u64),

@@ -180,8 +180,8 @@ fn golden_pools_of_stripes_are_repaired() {
                 return;
             };
             session.bring(&pool.images());
-            // No spare is to step in for the device that lies, and the dRAID has one: a rebuild and its scrub would come
-            // between. It can step in as soon as the pool is imported, so this is set while no device lies.
+            // No spare is to step in for the device that lies, and the dRAID has one: a rebuild and its scrub would
+            // come between. It can step in as soon as the pool is imported, so this is set while no device lies.
             session.import(&name, &["-f"]);
             for image in pool.images() {
                 let device = session.images().join(image.file_name().expect("a name"));
