@@ -3,6 +3,8 @@
 //! Data, special and dedup vdevs are compared, in the order in which they are named; logs, caches and spares are not.
 //! Rules and words are those of `zpool create` and `zpool add` of OpenZFS 2.3 as it answers.
 
+use format::config::VdevType;
+
 use crate::{VdevClass, VdevShape, VdevSpec};
 
 #[cfg(test)]
@@ -28,11 +30,11 @@ enum Kind {
 impl Kind {
     const fn word(self) -> &'static str {
         match self {
-            Self::Disk => "disk",
-            Self::File => "file",
-            Self::Mirror => "mirror",
-            Self::RaidZ { .. } => "raidz",
-            Self::Draid { .. } => "draid",
+            Self::Disk => VdevType::Disk.name(),
+            Self::File => VdevType::File.name(),
+            Self::Mirror => VdevType::Mirror.name(),
+            Self::RaidZ { .. } => VdevType::RaidZ.name(),
+            Self::Draid { .. } => VdevType::Draid.name(),
         }
     }
 }
@@ -42,20 +44,23 @@ impl Redundancy {
     /// None of what has no blocks (`hole`, `indirect`, …), and of single devices that are being replaced.
     #[must_use]
     pub fn named(kind: &str, children: usize) -> Option<Self> {
-        let parity = |digits: &str| digits.parse().ok();
-        let kind = match kind {
-            "disk" => Kind::Disk,
-            "file" => Kind::File,
-            "mirror" => Kind::Mirror,
-            _ => match (kind.strip_prefix("raidz"), kind.strip_prefix("draid")) {
-                (Some(digits), _) => Kind::RaidZ {
-                    parity: parity(digits)?,
-                },
-                (None, Some(words)) => Kind::Draid {
-                    parity: parity(words.split(':').next()?)?,
-                },
-                (None, None) => return None,
-            },
+        // The parity follows the name, and of a dRAID more.
+        let details = kind.find(|c: char| c.is_ascii_digit());
+        let (name, details) = kind.split_at(details.unwrap_or(kind.len()));
+        let parity = || details.split(':').next()?.parse().ok();
+        let kind = match VdevType::named(name)? {
+            VdevType::Disk => Kind::Disk,
+            VdevType::File => Kind::File,
+            VdevType::Mirror => Kind::Mirror,
+            VdevType::RaidZ => Kind::RaidZ { parity: parity()? },
+            VdevType::Draid => Kind::Draid { parity: parity()? },
+            VdevType::Root
+            | VdevType::Replacing
+            | VdevType::Spare
+            | VdevType::DistributedSpare
+            | VdevType::Missing
+            | VdevType::Hole
+            | VdevType::Indirect => return None,
         };
         let width = children.max(1);
         Some(Self { kind, width })
