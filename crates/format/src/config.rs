@@ -1,6 +1,7 @@
 //! The names in pool configurations (labels and the MOS config object) and in the MOS directory.
 
 use crate::NvList;
+use crate::features::{self, Feature};
 
 /// Pairs of a configuration and of its vdev nodes.
 pub mod keys {
@@ -193,6 +194,25 @@ impl VdevType {
             | Self::Missing
             | Self::Hole
             | Self::Indirect => false,
+        }
+    }
+
+    /// The feature that counts the top-level vdevs of this type, without which there is none.
+    #[must_use]
+    pub const fn feature(self) -> Option<&'static Feature> {
+        match self {
+            Self::Draid => Some(&features::DRAID),
+            Self::Root
+            | Self::Mirror
+            | Self::Replacing
+            | Self::Spare
+            | Self::RaidZ
+            | Self::DistributedSpare
+            | Self::Disk
+            | Self::File
+            | Self::Missing
+            | Self::Hole
+            | Self::Indirect => None,
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod state;
 
 use base::{Guid, ObjectId, Txg, VdevId};
 use format::config::{VdevType, keys};
+use format::features::Feature;
 use format::label::PoolState;
 use format::nvlist::Value;
 use format::{FormatError, NvList};
@@ -133,6 +134,11 @@ impl VdevConfig {
     /// Whether it is a dRAID.
     pub(crate) fn is_draid(&self) -> bool {
         self.is_a(VdevType::Draid)
+    }
+
+    /// The feature that counts it as a top-level vdev.
+    pub(crate) fn feature(&self) -> Option<&'static Feature> {
+        self.vdev_type().and_then(VdevType::feature)
     }
 
     /// Whether it takes up an id and nothing else.

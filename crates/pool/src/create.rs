@@ -330,10 +330,10 @@ impl Settled {
                 reason: "special and dedup vdevs need feature@allocation_classes".to_owned(),
             });
         }
-        let is_draid = options.all_vdevs().any(|(_, vdev)| vdev.is_draid());
-        if is_draid && !settled.has(&features::DRAID) {
+        let mut of_layouts = options.all_vdevs().filter_map(|(_, vdev)| vdev.feature());
+        if let Some(feature) = of_layouts.find(|feature| !settled.has(feature)) {
             return Err(PoolError::Invalid {
-                reason: "dRAID vdevs need feature@draid".to_owned(),
+                reason: format!("vdevs of this kind need feature@{}", feature.name),
             });
         }
         options.rng.fill(&mut settled.salt);

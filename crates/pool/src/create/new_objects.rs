@@ -56,10 +56,10 @@ impl NewPool<'_> {
     /// Makes everything else, and notes in `root` the objects of each vdev.
     pub(crate) fn fill(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
         let classed = roles.iter().filter(|role| role.has_feature()).count() as u64;
-        let tops = root.children.iter();
-        let draids = tops.filter(|top| top.is_draid()).count() as u64;
         if self.version >= VERSION_FEATURES {
-            self.feature_tables(pool, (classed, draids))?;
+            let tops = root.children.iter();
+            let of_layouts: Vec<_> = tops.filter_map(VdevConfig::feature).collect();
+            self.feature_tables(pool, (classed, &of_layouts))?;
         }
         let history = self.history()?;
         pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
@@ -99,7 +99,7 @@ impl NewPool<'_> {
         Ok(Zap::create(self.objects, self.tx, &shape)?)
     }
 
-    fn feature_tables(&self, pool: &Zap, (classed, draids): (u64, u64)) -> Result<()> {
+    fn feature_tables(&self, pool: &Zap, (classed, of_layouts): (u64, &[&Feature])) -> Result<()> {
         let for_read = self.metadata_zap()?;
         let for_write = self.metadata_zap()?;
         let descriptions = self.metadata_zap()?;
@@ -132,12 +132,11 @@ impl NewPool<'_> {
             } else {
                 &for_read
             };
+            let of_layouts = of_layouts.iter().filter(|one| one.guid == feature.guid);
             let count = if feature.guid == features::ALLOCATION_CLASSES.guid {
                 classed
-            } else if feature.guid == features::DRAID.guid {
-                draids
             } else {
-                self.first_count(feature, dated)
+                self.first_count(feature, dated) + of_layouts.count() as u64
             };
             table.add(self.tx, guid, count)?;
             let mut text = feature.description.as_bytes().to_vec();

@@ -201,8 +201,8 @@ impl FirstPass<'_> {
         if role.has_feature() {
             services.change_feature(self.tx, &features::ALLOCATION_CLASSES, 1)?;
         }
-        if config.is_draid() {
-            services.change_feature(self.tx, &features::DRAID, 1)?;
+        if let Some(feature) = config.feature() {
+            services.change_feature(self.tx, feature, 1)?;
         }
         let maps = VdevMaps::of_new(&self.services.mos, &config)?;
         self.maps.set_vdev(config.id(), maps);

@@ -8,6 +8,7 @@ use base::{Guid, Txg};
 use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::NvList;
 use format::config::{VdevType, keys};
+use format::features::Feature;
 use format::label::{self, PoolState};
 use layout::{Draid, Kind, Layout, RaidZ};
 use space::VdevGeometry;
@@ -60,11 +61,13 @@ impl NewVdev {
         }
     }
 
-    /// Whether a feature counts it.
-    pub(crate) const fn is_draid(&self) -> bool {
+    /// The feature that counts it.
+    pub(crate) const fn feature(&self) -> Option<&'static Feature> {
         match self {
-            Self::Single(_) | Self::Mirror(_) | Self::RaidZ(..) => false,
-            Self::Draid(..) => true,
+            Self::Single(_) => None,
+            Self::Mirror(_) => VdevType::Mirror.feature(),
+            Self::RaidZ(..) => VdevType::RaidZ.feature(),
+            Self::Draid(..) => VdevType::Draid.feature(),
         }
     }
 }

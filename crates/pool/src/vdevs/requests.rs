@@ -95,9 +95,9 @@ impl Pool {
         force: bool,
     ) -> Result<(PoolConfig, Devices)> {
         let classed = new.iter().any(|(role, _)| role.has_feature());
-        let is_draid = new.iter().any(|(_, vdev)| vdev.is_draid());
         let lacks = |feature| !self.features().is_enabled(feature);
-        if classed && lacks(&features::ALLOCATION_CLASSES) || is_draid && lacks(&features::DRAID) {
+        let mut of_layouts = new.iter().filter_map(|(_, vdev)| vdev.feature());
+        if classed && lacks(&features::ALLOCATION_CLASSES) || of_layouts.any(lacks) {
             return Err(PoolError::Invalid {
                 reason: "pool must be upgraded to add these vdevs".to_owned(),
             });
