@@ -714,6 +714,12 @@ impl Mounts for DaemonMounts {
                 entry.tree.resume(live, mount.session(), tag.root());
                 multiplexer.cover_again(tag, mount.session());
                 let inside = std::mem::take(&mut *entry.inside.lock());
+                // Else a kernel without epochs would have them mounted over what it believes to be there still, and
+                // take them away when it learns better.
+                for name in inside.names() {
+                    let name = name.as_encoded_bytes();
+                    mount.session().invalidate_name(tag.root(), name);
+                }
                 for path in inside.restore() {
                     let shown = path.display();
                     notice::say(&format_args!("millpond: {shown}: cannot be mounted again"));

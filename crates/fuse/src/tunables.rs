@@ -29,6 +29,9 @@ pub(crate) static WRITE_BACK_BYTES: Tunable =
 pub static WRITE_BACK_WAIT_MS: Tunable =
     Tunable::new("fuse.write_back_wait_ms", 60_000, 30_000, 600_000);
 
+/// Where the kernel can do that (since Linux 6.16), one notification has it ask again for every name: 0 or 1.
+pub(crate) static NAME_EPOCHS: Tunable = Tunable::new("fuse.name_epochs", 1, 0, 1);
+
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &READERS_MAX,
@@ -49,6 +52,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &WRITE_BACK,
     &WRITE_BACK_BYTES,
     &WRITE_BACK_WAIT_MS,
+    &NAME_EPOCHS,
 ];
 
 /// Mounts of a process that may have readers of their own; the requests of others are read by those that all have in

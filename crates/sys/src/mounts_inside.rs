@@ -11,6 +11,8 @@ use crate::fuse_device::{MountedEntry, mounted_entries, resolved};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, open, openat2};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +52,13 @@ impl MountsInside {
             kept: inside.filter_map(copy).collect(),
             outer: open(&path, DIRECTORY, Mode::empty()).ok(),
         }
+    }
+
+    /// The names in the outer mount's root through which they are reached.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<OsString> {
+        let first = |(path, _): &(PathBuf, OwnedFd)| Some(path.iter().next()?.to_owned());
+        self.kept.iter().filter_map(first).collect()
     }
 
     /// Mounts them where they were, in place of what may be left of them; directories that are absent are made.

@@ -1,6 +1,7 @@
 //! What both sides can: the answer to INIT. Pure.
 
 use super::options::SessionOptions;
+use crate::tunables::NAME_EPOCHS;
 use crate::wire::{
     Dialect, InitFlags, InitReply, InitRequest, PROTOCOL_MAJOR, PROTOCOL_MINOR_OLDEST,
 };
@@ -91,7 +92,7 @@ pub(crate) fn negotiate(request: &InitRequest, options: &SessionOptions) -> Nego
         dialect: Dialect {
             extended_setxattr: flags.contains(InitFlags::SETXATTR_EXT),
         },
-        has_epochs: request.minor >= MINOR_WITH_EPOCHS,
+        has_epochs: request.minor >= MINOR_WITH_EPOCHS && NAME_EPOCHS.get() != 0,
     };
     Negotiation::Settled(settled, reply)
 }
