@@ -28,7 +28,8 @@ impl VdevNaming {
             .then(|| std::fs::canonicalize(path).ok())
             .flatten()
             .map_or_else(|| path.clone(), |real| real.to_string_lossy().into_owned());
-        if self.full || vdev.kind != "disk" {
+        // A disk of a server has its name from that.
+        if self.full || vdev.kind != "disk" || device::is_remote(path.as_ref()) {
             return resolved;
         }
         resolved.rsplit('/').next().unwrap_or(&resolved).to_owned()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use admin::{Failure, FailureKind, ImportCandidate, ImportState, VdevState, human_bytes};
 use base::clock::real_now;
-use device::{Access, BlockDevice, FileDevice};
+use device::Access;
 use format::config::keys;
 use format::features;
 use format::label::{self, PoolState};
@@ -221,19 +221,22 @@ pub fn explain_nothing(search: &[PathBuf]) -> Vec<String> {
 }
 
 fn has_label(path: &Path) -> bool {
-    let device = FileDevice::open(path, Access::ReadOnly);
-    device.is_ok_and(|device| vdev::read_labels(&device).best_config(None).is_some())
+    let device = device::open(path, Access::ReadOnly);
+    device.is_ok_and(|device| {
+        let labels = vdev::read_labels(device.as_ref());
+        labels.best_config(None).is_some()
+    })
 }
 
 /// Why a file is not part of a pool that can be found.
 fn explain_file(path: &Path) -> String {
     let shown = path.display();
-    let device = match FileDevice::open(path, Access::ReadOnly) {
+    let device = match device::open(path, Access::ReadOnly) {
         Ok(device) => device,
         Err(error) => return error.to_string(),
     };
     let size = device.size();
-    let labels = vdev::read_labels(&device);
+    let labels = vdev::read_labels(device.as_ref());
     match labels.best_config(None) {
         None if size < label::DEVICE_SIZE_MIN => format!(
             "{shown}: no pool: {} is less than any pool's device has (64M); truncated?",
@@ -269,14 +272,15 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
         Failure::new(FailureKind::Medium, text).because(error.to_string())
     };
     // Opening for writing excludes whoever has the pool imported.
-    let device = FileDevice::open(path, Access::ReadWrite).map_err(|error| failed(&error))?;
+    let device = device::open(path, Access::ReadWrite).map_err(|error| failed(&error))?;
+    let device = device.as_ref();
     let pools = pool::discover(&[path.to_owned()]).map_err(|error| failed(&error))?;
     let Some(found) = pools.first() else {
-        return match pool::labelled_beside_vdevs(path, &device) {
+        return match pool::labelled_beside_vdevs(path, device) {
             Some(PoolState::Cache) => {
-                pool::clear_cache_labels(&device).map_err(|error| failed(&error))
+                pool::clear_cache_labels(device).map_err(|error| failed(&error))
             }
-            Some(_) => pool::clear_labels(&device).map_err(|error| failed(&error)),
+            Some(_) => pool::clear_labels(device).map_err(|error| failed(&error)),
             None => Err(failed(&"it has no label of any pool")),
         };
     };
@@ -292,7 +296,7 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
             found.name
         )));
     }
-    pool::clear_labels(&device).map_err(|error| failed(&error))
+    pool::clear_labels(device).map_err(|error| failed(&error))
 }
 
 /// The features that `zpool upgrade` enables in a pool with this value of `compatibility`.

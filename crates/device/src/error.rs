@@ -161,6 +161,22 @@ pub enum DeviceError {
         /// What the kernel said.
         error: Errno,
     },
+    /// The server that has it cannot be reached, or does not give it.
+    #[error("{device}: cannot be connected to: {reason}")]
+    Unreachable {
+        /// Its URI.
+        device: Arc<str>,
+        /// Why not.
+        reason: Arc<str>,
+    },
+    /// The connection to the server that has it broke.
+    #[error("{device}: the connection to it broke: {reason}")]
+    Disconnected {
+        /// Its URI.
+        device: Arc<str>,
+        /// Why.
+        reason: Arc<str>,
+    },
     /// The device cannot do this.
     #[error("{device}: {operation} is not supported")]
     Unsupported {
@@ -185,12 +201,15 @@ impl DeviceError {
             Self::ReadOnlyPlace { .. } => Some(Errno::ROFS),
             Self::Busy { .. } => Some(Errno::BUSY),
             Self::Exists { .. } => Some(Errno::EXIST),
+            // It is gone.
+            Self::Disconnected { .. } => Some(Errno::NXIO),
             Self::NotADevice { .. }
             | Self::ReadOnly { .. }
             | Self::OutOfRange { .. }
             | Self::Truncated { .. }
             | Self::Removed { .. }
             | Self::Shrunk { .. }
+            | Self::Unreachable { .. }
             | Self::Unsupported { .. } => None,
         }
     }

@@ -351,7 +351,7 @@ fn sector_sizes(file: &File, kind: DeviceKind) -> (u32, u32) {
             let physical = file.physical_sector_size().unwrap_or(logical);
             (logical, physical.max(logical))
         }
-        DeviceKind::File | DeviceKind::Memory => (512, 512),
+        DeviceKind::File | DeviceKind::Remote | DeviceKind::Memory => (512, 512),
     }
 }
 

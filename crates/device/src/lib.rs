@@ -1,4 +1,4 @@
-//! Block devices: the trait, files and disks, and partitions inside images.
+//! Block devices: the trait, files and disks, partitions inside images, and disks that servers of NBD have.
 //!
 //! A device is bytes at offsets, a flush that makes writes durable, and typed errors that name the
 //! device. What the bytes mean is nobody's business here.
@@ -10,10 +10,50 @@
 mod error;
 mod file;
 mod partition;
+mod remote;
+mod tunables;
 
 pub use error::{DeviceError, Operation};
 pub use file::{Access, FileDevice, LOCKED};
 pub use partition::{exists, file_of, is_locked, lock_holder, partitions_in};
+pub use remote::{absolute, is_remote, name};
+pub use tunables::TUNABLES;
+
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens what somebody named: a file, a disk, a partition inside an image, or a disk that a server has.
+///
+/// # Errors
+/// Why it cannot be had.
+pub fn open(path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    if is_remote(path) {
+        return Ok(Arc::new(remote::RemoteDisk::open(path, access)?));
+    }
+    Ok(Arc::new(FileDevice::open(path, access)?))
+}
+
+/// Opens what a pool says its device is. A server is connected to only if somebody named its disk to this process.
+///
+/// # Errors
+/// Why it cannot be had.
+pub fn open_again(path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    if !may_open_again(path) {
+        return Err(DeviceError::NotFound {
+            device: path.to_string_lossy().into(),
+        });
+    }
+    open(path, access)
+}
+
+/// Whether [`open_again`] opens that if it can: all but servers' disks that nobody named to this process.
+#[must_use]
+pub fn may_open_again(path: &Path) -> bool {
+    !is_remote(path) || remote::is_named(path)
+}
+
+/// Whether a device may be written now.
+pub type MayWrite = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What a device is, as far as the layers above care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +62,8 @@ pub enum DeviceKind {
     File,
     /// A block device.
     Disk,
+    /// A disk that a server has.
+    Remote,
     /// Memory or a simulation.
     Memory,
 }
@@ -100,6 +142,12 @@ pub trait BlockDevice: Send + Sync {
     /// Ends the refusal after a flush failure. The caller writes again everything that it wrote
     /// since the last good flush.
     fn clear_failure(&self);
+
+    /// From now on nothing is sent to the device, nor the rest of what was begun, while `may_write` says no. Devices
+    /// ask to which a change may be on its way for long.
+    fn set_fence(&self, may_write: MayWrite) {
+        drop(may_write);
+    }
 
     /// Looks again how large the device is: one that has become larger is so from now on. One that has become smaller
     /// is as large as it was, and gives errors there.

@@ -91,10 +91,10 @@ pub fn file_of(path: &Path) -> PathBuf {
     named(path).map_or_else(|| path.to_owned(), |found| found.image)
 }
 
-/// Whether there is such a file, disk, or partition inside an image.
+/// Whether there is such a file, disk, or partition inside an image. Whether a server is there shows when it is asked.
 #[must_use]
 pub fn exists(path: &Path) -> bool {
-    path.exists() || place(path).1.is_some()
+    crate::is_remote(path) || path.exists() || place(path).1.is_some()
 }
 
 /// Whether another open file has the lock of a device.

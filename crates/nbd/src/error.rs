@@ -8,7 +8,10 @@ pub enum NbdError {
     /// It broke.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The client does not speak the protocol.
-    #[error("the client does not speak the protocol: {0}")]
+    /// The other side does not speak the protocol.
+    #[error("the other side does not speak the protocol: {0}")]
     Protocol(&'static str),
+    /// A server does not do what it was asked for.
+    #[error("{0}")]
+    Refused(String),
 }

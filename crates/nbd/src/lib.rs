@@ -1,10 +1,11 @@
-//! The NBD protocol, as a server speaks it: fixed newstyle negotiation, simple and structured replies.
+//! The NBD protocol, as a server and as a client speak it: fixed newstyle negotiation, simple and structured replies.
 //!
 //! Purpose: requests of a client become calls of a [`Disk`], several at once, and their answers replies. Invariants: a
 //! client is not trusted: no input panics, nothing is allocated for more than the protocol allows, and no more than a
 //! bounded number of bytes is under way for one connection. What a flush was answered for covers all that was answered
-//! before it, on any connection to the disk, if the disk's own flush does. Called by `control`, which has the disks,
-//! and by `millpond`, which does what TLS needs first ([`start_tls`]). Must not know pools, sockets, ciphers or who may
+//! before it, on any connection to the disk, if the disk's own flush does. A server is not trusted either ([`Client`]).
+//! Called by `control`, which has the disks, by `millpond`, which does what TLS needs first ([`start_tls`]), and by
+//! `device`, whose disks others have. Must not know pools, sockets, ciphers or who may
 //! do what.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -27,6 +28,7 @@
     )
 )]
 
+mod client;
 mod disk;
 mod error;
 mod extents;
@@ -39,6 +41,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Client, Export, Limits, MaySend, Refusal, ask_for_tls, choose, greet_server};
 pub use disk::{Disk, Exports, Fault};
 pub use error::NbdError;
 pub use negotiation::Beginning;

@@ -9,9 +9,9 @@ use super::wire::*;
 use super::*;
 
 /// A disk in memory whose blocks of zeroes are holes.
-struct Memory {
-    bytes: Mutex<Vec<u8>>,
-    log: Mutex<Vec<String>>,
+pub(crate) struct Memory {
+    pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) log: Mutex<Vec<String>>,
     read_only: bool,
 }
 
@@ -81,7 +81,7 @@ impl Disk for Memory {
     }
 }
 
-struct One(Arc<Memory>);
+pub(crate) struct One(pub(crate) Arc<Memory>);
 
 impl Exports for One {
     fn names(&self) -> Vec<String> {
@@ -93,7 +93,7 @@ impl Exports for One {
     }
 }
 
-fn disk(read_only: bool) -> Arc<Memory> {
+pub(crate) fn disk(read_only: bool) -> Arc<Memory> {
     Arc::new(Memory {
         bytes: Mutex::new(vec![0; 64 << 10]),
         log: Mutex::default(),

@@ -37,6 +37,7 @@ use crate::pool::status::VdevRole;
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, open_tree};
 use crate::vdevs::new::{NewDevice, NewVdev, Preparation, open_device, prepare_top};
+use crate::vdevs::remote::check_not_remote;
 use crate::vdevs::spare_rooms;
 
 /// The longest name of a pool.
@@ -236,6 +237,7 @@ impl Pool {
         let ashift = options.ashift;
         for spare in spares.iter().chain(&caches) {
             // While nothing is made yet.
+            check_not_remote(spare)?;
             open_device(spare, force)?;
         }
         let whole = assemble(options, prepared.config, &vdevs)?;

@@ -375,9 +375,8 @@ fn leaf_paths(pool: &Pool) -> Vec<(Guid, String)> {
         .filter(|leaf| leaf.spare_room().is_none())
         .map(|leaf| {
             let path = leaf.path().to_string();
-            let absolute = std::path::absolute(&path);
-            let text = absolute.map_or(path, |path| path.display().to_string());
-            (leaf.guid(), text)
+            let absolute = device::absolute(path.as_ref());
+            (leaf.guid(), absolute.display().to_string())
         })
         .collect()
 }

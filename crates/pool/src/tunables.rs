@@ -122,6 +122,11 @@ pub static MULTIHOST_IMPORT_INTERVALS: Tunable =
 pub static MULTIHOST_WAIT_MAX_MS: Tunable =
     Tunable::new("pool.multihost_wait_max_ms", 3_600_000, 1000, 86_400_000);
 
+/// Milliseconds after which the server of a device that went away is asked again; twice as long after each time, …
+pub static RECONNECT_MIN_MS: Tunable = Tunable::new("pool.reconnect_min_ms", 500, 10, 600_000);
+/// … up to this.
+pub static RECONNECT_MAX_MS: Tunable = Tunable::new("pool.reconnect_max_ms", 30_000, 10, 600_000);
+
 /// Events that are kept, as many as OpenZFS keeps.
 pub static EVENTS_MAX: Tunable = Tunable::new("pool.events_max", 512, 1, 1 << 16);
 
@@ -177,12 +182,15 @@ pub const TUNABLES: &[&Tunable] = &[
     &MULTIHOST_IMPORT_INTERVALS,
     &MULTIHOST_WAIT_MAX_MS,
     &REPORTS_MAX,
+    &RECONNECT_MIN_MS,
+    &RECONNECT_MAX_MS,
 ];
 
 /// Those of this crate and of all below it.
 #[must_use]
 pub fn all() -> Vec<&'static Tunable> {
     let crates = [
+        device::TUNABLES,
         cache::TUNABLES,
         l2arc::TUNABLES,
         vdev::TUNABLES,

@@ -14,6 +14,7 @@ mod last_log;
 pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;
+pub(crate) mod remote;
 mod requests;
 pub(crate) mod spare_rooms;
 pub(crate) mod spares;

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// Why an identity or an authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    /// This host believes nobody.
+    #[error("this host has no certificate authorities")]
+    NoAuthorities,
     /// A file cannot be read.
     #[error("cannot read '{}': {}", path.display(), base::host_reason(error))]
     File {

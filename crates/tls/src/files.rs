@@ -37,6 +37,16 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
+/// The authorities that this host believes. One that is no certificate is none.
+pub(crate) fn authorities_of_host() -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(TlsError::NoAuthorities);
+    }
+    Ok(roots)
+}
+
 fn fault(path: &Path, wanted: &'static str, error: PemError) -> TlsError {
     let path = path.to_owned();
     if let PemError::NoItemsFound = error {

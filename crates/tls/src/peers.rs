@@ -12,7 +12,7 @@ use rustls::{
 };
 
 use crate::TlsError;
-use crate::files::{authorities, certificates, key};
+use crate::files::{authorities, authorities_of_host, certificates, key};
 use crate::stream::{SecureReader, SecureWriter, secured};
 
 /// A reader and a writer of a connection after its handshake.
@@ -78,16 +78,20 @@ impl Server {
 pub struct Client(Arc<ClientConfig>);
 
 impl Client {
-    /// A client that believes the authorities of a file, and shows a certificate whose key is in another file, if there
-    /// are any.
+    /// A client that believes the authorities of a file, or else those of this host, and shows a certificate whose key
+    /// is in another file, if there are any.
     ///
     /// # Errors
-    /// A file cannot be read, or does not have what it should.
-    pub fn new(servers: &Path, own: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
-        let roots: RootCertStore = authorities(servers)?;
+    /// A file cannot be read, or does not have what it should; or this host has no authorities.
+    pub fn new(servers: Option<&Path>, own: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
+        let roots: RootCertStore = match servers {
+            Some(path) => authorities(path)?,
+            None => authorities_of_host()?,
+        };
+        let none = Path::new("");
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(servers, &error))?
+            .map_err(|error| unusable(servers.unwrap_or(none), &error))?
             .with_root_certificates(roots);
         let config = match own {
             None => builder.with_no_client_auth(),

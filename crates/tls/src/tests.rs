@@ -64,7 +64,7 @@ fn connected_over(
 #[test]
 fn both_directions_are_used_at_once() {
     let files = Files::new();
-    let client = Client::new(&files.path("ca"), None).unwrap();
+    let client = Client::new(Some(&files.path("ca")), None).unwrap();
     let (served, asked) = connected(&files.server(None), &client, "pond");
     let ((mut server_in, mut server_out), (mut client_in, mut client_out)) =
         (served.unwrap(), asked.unwrap());
@@ -92,7 +92,7 @@ fn both_directions_are_used_at_once() {
 #[test]
 fn an_end_that_is_not_told_is_an_error() {
     let files = Files::new();
-    let client = Client::new(&files.path("ca"), None).unwrap();
+    let client = Client::new(Some(&files.path("ca")), None).unwrap();
     let (one, other) = UnixStream::pair().unwrap();
     let cut = other.try_clone().unwrap();
     let (served, asked) = connected_over((one, other), &files.server(None), &client, "pond");
@@ -109,8 +109,8 @@ fn an_end_that_is_not_told_is_an_error() {
 #[test]
 fn who_is_not_believed_is_refused() {
     let (files, strangers) = (Files::new(), Files::new());
-    let stranger = Client::new(&strangers.path("ca"), None).unwrap();
-    let nobody = Client::new(&files.path("ca"), None).unwrap();
+    let stranger = Client::new(Some(&strangers.path("ca")), None).unwrap();
+    let nobody = Client::new(Some(&files.path("ca")), None).unwrap();
     let (served, asked) = connected(&files.server(None), &stranger, "pond");
     assert!(served.is_err() && asked.is_err());
     let (_, asked) = connected(&files.server(None), &nobody, "lake");
@@ -121,7 +121,7 @@ fn who_is_not_believed_is_refused() {
     assert!(connected(&server, &nobody, "pond").0.is_err());
     let of = |files: &Files| {
         let own = (&*files.path("client"), &*files.path("client-key"));
-        Client::new(&authority, Some(own)).unwrap()
+        Client::new(Some(&authority), Some(own)).unwrap()
     };
     assert!(connected(&server, &of(&strangers), "pond").0.is_err());
     assert!(connected(&server, &of(&files), "pond").0.is_ok());

@@ -22,7 +22,7 @@ use sys::Buffer;
 pub(crate) use asked_read::AskedRead;
 pub(crate) use awaited::{Awaited, ReadResult};
 pub use device_handle::LeafConfig;
-pub(crate) use device_handle::{COPIED, DeviceHandle};
+pub(crate) use device_handle::{COPIED, DeviceHandle, after};
 pub(crate) use io_gate::Gate;
 pub use meters::{ClassStatistics, ErrorCounts, LeafStatistics};
 
@@ -280,6 +280,13 @@ impl Leaf {
     pub fn reopen(&self, device: Option<Arc<dyn BlockDevice>>) {
         self.set_device(device);
         self.handle.lose_unflushed();
+    }
+
+    /// Puts the device under the leaf again to which the connection broke, as `failure` says. What it was given since
+    /// its last good flush may be lost: until [`Leaf::clear`] writes that again no flush succeeds.
+    pub fn connect_again(&self, device: Arc<dyn BlockDevice>, failure: &DeviceError) {
+        self.handle.unflushed.lock().set_doubt(failure);
+        self.set_device(Some(device));
     }
 
     /// How often the leaf lost something that was copied to it ([`crate::RangeCopy`]): whoever it was for has no more

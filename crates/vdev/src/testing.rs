@@ -12,6 +12,8 @@ pub(crate) struct MemoryDevice {
     pub(crate) fail_reads: AtomicBool,
     pub(crate) fail_writes: AtomicBool,
     pub(crate) fail_flush: AtomicBool,
+    /// What fails, fails because the device is gone.
+    pub(crate) is_gone: AtomicBool,
     /// Fail writes that touch this byte; `usize::MAX` = none.
     pub(crate) bad_byte: AtomicUsize,
     /// Fail reads that touch this byte; `usize::MAX` = none.
@@ -106,7 +108,10 @@ impl BlockDevice for MemoryDevice {
             self.failed.store(true, Ordering::Relaxed);
             return Err(DeviceError::FlushFailed {
                 device: "memory".into(),
-                error: Errno::IO,
+                error: match self.is_gone.load(Ordering::Relaxed) {
+                    true => Errno::NXIO,
+                    false => Errno::IO,
+                },
             });
         }
         Ok(())

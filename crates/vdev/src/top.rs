@@ -553,10 +553,10 @@ impl Top {
         for (leaf, result) in leaves.iter().zip(results) {
             let Err(error) = result else { continue };
             leaf.handle().meters.write_errors.increment();
-            failures.push(leaf.handle().failure(Failure::Device(error)));
             if enough {
-                leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
+                leaf.set_condition(crate::leaf::after(&error, VdevAux::IoFailure));
             }
+            failures.push(leaf.handle().failure(Failure::Device(error)));
         }
         if enough {
             // Also those that went out of use since they were written to: nobody flushed them.

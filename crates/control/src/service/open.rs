@@ -156,7 +156,7 @@ pub(super) fn make_files(
     };
     let mut made = Vec::new();
     for path in vdevs.iter().flat_map(VdevSpec::leaves) {
-        if path.exists() {
+        if path.exists() || device::is_remote(path) {
             continue;
         }
         match make_file(verb, pool, path, size) {

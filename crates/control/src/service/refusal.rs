@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use admin::{Failure, FailureKind};
-use device::{Access, DeviceError, FileDevice};
+use device::{Access, DeviceError};
 use dsl::DslError;
 use format::config::keys;
 use format::label::PoolState;
@@ -137,6 +137,8 @@ pub const fn kind_of_device(error: &DeviceError) -> FailureKind {
         | DeviceError::Io { .. }
         | DeviceError::Removed { .. }
         | DeviceError::Shrunk { .. }
+        | DeviceError::Unreachable { .. }
+        | DeviceError::Disconnected { .. }
         | DeviceError::FlushFailed { .. } => FailureKind::Medium,
     }
 }
@@ -177,8 +179,8 @@ pub(crate) fn new_device_refused(verb: &str, name: &str, error: &DeviceError) ->
 
 /// The pool that a device is part of by its label, and that was not exported.
 fn active_pool(device: &str) -> Option<String> {
-    let device = FileDevice::open(Path::new(device), Access::ReadOnly).ok()?;
-    let labels = vdev::read_labels(&device);
+    let device = device::open_again(Path::new(device), Access::ReadOnly).ok()?;
+    let labels = vdev::read_labels(device.as_ref());
     let config = &labels.best_config(None)?.config;
     let is_active = config.u64(keys::STATE) == Some(PoolState::Active.number());
     let name = config.str(keys::NAME).filter(|_| is_active)?;

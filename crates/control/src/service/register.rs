@@ -45,6 +45,8 @@ impl Service {
     fn known(&self, began: u64) -> KnownPool {
         let root = self.pool.config().root;
         let paths = root.leaves().into_iter().filter_map(|leaf| leaf.path());
+        // Nobody is connected anywhere, the next time, because a label says so.
+        let paths = paths.filter(|path| device::may_open_again(path.as_ref()));
         KnownPool {
             name: self.pool.name(),
             guid: self.pool.guid().0,

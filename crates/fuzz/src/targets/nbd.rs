@@ -1,12 +1,14 @@
-//! What a client of NBD says.
+//! What a client of NBD says, and what a server does.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use base::queue::Bounded;
-use base::thread::Role;
+use base::thread::{self, Role};
 use base::thread_pool::ThreadPool;
-use nbd::{Beginning, Disk, Exports, Fault, NbdError};
+use nbd::{Beginning, Client, Disk, Exports, Fault, Limits, NbdError};
 
 use crate::target::{Target, targets};
 
@@ -16,12 +18,52 @@ pub(super) const TARGETS: &[Target] = targets! {
         // The same behind a handshake of TLS, and what comes before one.
         let _ = serve(bytes, Beginning::Secured { flags: 1 });
         let _ = nbd::start_tls(&mut &bytes[..], &mut std::io::sink());
+        // What a server says.
+        let _ = nbd::greet_server(&mut &bytes[..], &mut std::io::sink());
+        let _ = nbd::ask_for_tls(&mut &bytes[..], &mut std::io::sink());
+        let _ = nbd::choose(&mut &bytes[..], &mut std::io::sink(), "disk");
+        replies(bytes);
     };
 };
 
 fn serve(bytes: &[u8], beginning: Beginning) -> Result<(), NbdError> {
     let input = Cursor::new(bytes.to_vec());
     nbd::serve(input, std::io::sink(), &One, beginning, &nobody())
+}
+
+/// What a server says to two requests, which it has by then.
+fn replies(bytes: &[u8]) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let limits = Limits {
+        requests_max: 2,
+        patience: Duration::from_secs(60),
+    };
+    let client = Client::new(Sent(Arc::clone(&sent)), limits, Box::new(|| {}));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut out = [0; 4];
+            let _ = client.read(0, &mut out);
+        });
+        scope.spawn(|| client.flush());
+        while sent.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        client.replies(&mut &bytes[..]);
+    });
+}
+
+/// Counts the requests that were sent.
+struct Sent(Arc<AtomicUsize>);
+
+impl Write for Sent {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
 }
 
 /// Threads that there are none of: who serves does all himself.

@@ -308,7 +308,7 @@ fn spec(vdev: &Vdev) -> VdevSpec {
 
 /// Labels name the place of a file, whatever the current directory is.
 fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    control::absolute(path)
 }
 
 /// The pool that the options mean.

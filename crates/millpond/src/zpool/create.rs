@@ -34,7 +34,7 @@ pub(crate) const ROOT_PROPERTY: Flag = option(
 pub(super) const COMMAND: Command = Command {
     name: "create",
     aliases: &[],
-    summary: "Create a pool.",
+    summary: "Create a pool of files, disks, or disks of NBD servers (nbd://HOST/EXPORT).",
     forms: &["pool vdev ..."],
     flags: &[
         switch("f", "use devices that look used"),

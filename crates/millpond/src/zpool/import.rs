@@ -27,7 +27,11 @@ pub(super) const COMMAND: Command = Command {
     forms: &["", "-a", "pool|id [newpool]"],
     flags: &[
         switch("a", "all pools found"),
-        option("d", "dir|device", "where to look; may be repeated"),
+        option(
+            "d",
+            "dir|device",
+            "where to look, also a URI of NBD; may be repeated",
+        ),
         option("c", "cachefile", "look in a cache file"),
         switch("D", "destroyed pools"),
         switch("f", "even if it was in use on another host"),
@@ -231,7 +235,7 @@ pub(crate) fn search(call: &Invocation) -> Vec<PathBuf> {
     }
     places
         .into_iter()
-        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .map(|place| control::absolute(&place))
         .collect()
 }
 

@@ -303,19 +303,23 @@ fn class_word(word: &str) -> Option<VdevClass> {
 /// A bare word is a disk in /dev, unless a file of that name is here.
 pub(super) fn device_path(word: &str) -> PathBuf {
     let path = Path::new(word);
-    if path.is_absolute() {
+    if path.is_absolute() || control::is_remote(path) {
         return path.to_owned();
     }
     let device = Path::new("/dev").join(path);
     if !word.contains('/') && !path.exists() && device.exists() {
         return device;
     }
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    control::absolute(path)
 }
 
 /// Refuses files that are neither there nor to be made.
 pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<(), Failure> {
     for path in vdevs.iter().flat_map(VdevSpec::leaves) {
+        // Who opens it finds out.
+        if control::is_remote(path) {
+            continue;
+        }
         let shown = path.display();
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => {

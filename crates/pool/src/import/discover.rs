@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Guid, Txg, VdevId};
-use device::{Access, BlockDevice, DeviceKind, FileDevice};
+use device::{Access, BlockDevice, DeviceKind};
 use format::config::{VdevType, keys};
 use format::features;
 use format::label::PoolState;
@@ -133,6 +133,7 @@ fn candidates(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|path| match path.canonicalize() {
         Ok(real) => seen.insert(real),
+        Err(_) if device::is_remote(path) => seen.insert(path.clone()),
         Err(_) => true,
     });
     Ok(found)
@@ -150,17 +151,17 @@ fn is_storage(path: &Path) -> bool {
 
 /// The device, when its labels belong to a pool; or those partitions inside an image whose labels do.
 fn inspect(path: &Path) -> Vec<FoundDevice> {
-    let open = |path: &Path| FileDevice::open(path, Access::ReadOnly).ok();
+    let open = |path: &Path| device::open(path, Access::ReadOnly).ok();
     let Some(device) = open(path) else {
         return Vec::new();
     };
-    let found = labelled(path, &device);
+    let found = labelled(path, device.as_ref());
     // The kernel shows the partitions of disks.
     if found.is_some() || device.kind() != DeviceKind::File {
         return found.into_iter().collect();
     }
     let parts = device::partitions_in(path).into_iter();
-    let parts = parts.filter_map(|part| labelled(&part, &open(&part)?));
+    let parts = parts.filter_map(|part| labelled(&part, open(&part)?.as_ref()));
     parts.collect()
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::clock::{real_now, since};
 use base::random::Rng;
 use base::thread;
-use device::{Access, BlockDevice, FileDevice};
+use device::{Access, BlockDevice};
 use format::Uberblock;
 use format::label::PoolState;
 use format::uberblock::MultihostConfig;
@@ -90,8 +90,7 @@ fn watch(found: &FoundPool, newest: &Uberblock, host: &Host, rng: &dyn Rng) -> R
 }
 
 fn open(path: &std::path::Path) -> Option<Arc<dyn BlockDevice>> {
-    let device = FileDevice::open(path, Access::ReadOnly).ok()?;
-    Some(Arc::new(device))
+    device::open_again(path, Access::ReadOnly).ok()
 }
 
 /// How long the host that wrote an uberblock may be silent, and has the pool still.

@@ -74,6 +74,7 @@ impl Pool {
         if let Some(failure) = engine.and_then(|engine| engine.failure()) {
             return Err(failure.into());
         }
+        self.connect_again(named);
         if let Some(writer) = &self.writer {
             writer.multihost.take_again()?;
         }

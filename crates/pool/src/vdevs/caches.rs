@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use base::{Guid, ObjectId, ObjectSetId, Txg};
-use device::{Access, BlockDevice, FileDevice};
+use device::{Access, BlockDevice};
 use dsl::Dsl;
 use dsl::property::CachePolicy;
 use dsl::property::dataset::SECONDARYCACHE;
@@ -25,6 +25,7 @@ use crate::import::options::{ImportOptions, Rewind};
 use crate::pool::Pool;
 use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::new::{NewDevice, leaf_config, min_ashift, open_device};
+use crate::vdevs::remote;
 use crate::vdevs::spares::is_there;
 
 /// A cache device, as it is shown.
@@ -120,6 +121,7 @@ impl Pool {
         let _one = writer.vdev_changes.alone();
         let mut added = Vec::new();
         for device in new {
+            remote::check_not_remote(device)?;
             let (path, opened) = open_device(device, force)?;
             let guid = Guid(self.services.rng.nonzero_u64());
             let ashift = ashift.unwrap_or_else(|| min_ashift(opened.as_ref(), None));
@@ -258,9 +260,9 @@ fn release(cache: &VdevConfig, used: Option<Arc<dyn BlockDevice>>) {
 /// Opens a cache device that is where the list says.
 fn open(cache: &VdevConfig) -> Option<Arc<dyn BlockDevice>> {
     let path = PathBuf::from(cache.path()?);
-    let device = FileDevice::open(&path, Access::ReadWrite).ok()?;
-    let is_own = labelled_as_cache(&path, &device) == Some(cache.guid());
-    is_own.then(|| Arc::new(device) as Arc<dyn BlockDevice>)
+    let device = device::open_again(&path, Access::ReadWrite).ok()?;
+    let is_own = labelled_as_cache(&path, device.as_ref()) == Some(cache.guid());
+    is_own.then_some(device)
 }
 
 #[cfg(test)]

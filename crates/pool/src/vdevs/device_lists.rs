@@ -72,7 +72,7 @@ pub(super) fn find_again(list: &DeviceList, away: &[Guid], paths: &[PathBuf]) ->
     }
     for found in discover::labelled_devices(paths)? {
         if away.contains(&found.guid) {
-            let path = std::path::absolute(&found.path).unwrap_or(found.path);
+            let path = device::absolute(&found.path);
             list.set_path(found.guid, &path.display().to_string());
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Guid, Txg, VdevId};
-use device::{Access, BlockDevice, DeviceError, FileDevice};
+use device::{Access, BlockDevice, DeviceError};
 use format::config::{VdevType, keys};
 use format::label;
 use vdev::{
@@ -54,8 +54,7 @@ impl Devices {
             ..Self::default()
         };
         for path in paths {
-            let device = FileDevice::open(path, access).map_err(|error| locked(path, error))?;
-            let device: Arc<dyn BlockDevice> = Arc::new(device);
+            let device = device::open(path, access).map_err(|error| locked(path, error))?;
             devices.add(path, device);
         }
         Ok(devices)
@@ -123,12 +122,12 @@ impl Devices {
             .map(|found| found.path.clone())
             .collect();
         for path in paths {
-            let device = FileDevice::open(&path, access).map_err(|error| locked(&path, error))?;
+            let opened = device::open(&path, access);
+            let mut device = opened.map_err(|error| locked(&path, error))?;
             // Its labels are read again, now that nobody else has it.
-            let Some(found) = discover::labelled(&path, &device) else {
+            let Some(found) = discover::labelled(&path, device.as_ref()) else {
                 continue;
             };
-            let mut device: Arc<dyn BlockDevice> = Arc::new(device);
             if let Some(between) = &self.between {
                 device = between(device);
             }

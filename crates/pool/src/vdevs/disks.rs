@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Guid, Txg};
-use device::{Access, BlockDevice, DeviceError, FileDevice};
+use device::{BlockDevice, DeviceError};
 use format::config::keys;
 use format::{BlockPointer, Uberblock};
-use vdev::{Condition, Leaf, LeafConfig, Top, VdevAux, VdevState};
+use vdev::{Condition, Leaf, LeafConfig, Top, VdevState};
 
 use crate::config::regroup::{Beside, OLD};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
-use crate::import::discover;
 use crate::pool::{Pool, Writer};
 use crate::rebuild::fill::Fill;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
@@ -257,7 +256,7 @@ impl Pool {
     }
 
     /// A device with what is put in front of it.
-    fn behind(&self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    pub(crate) fn behind(&self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         match &self.between {
             Some(between) => between(device),
             None => device,
@@ -388,22 +387,11 @@ impl Pool {
         }
         // One that does not answer any more is closed, or its path could not be opened again.
         leaf.reopen(None);
-        let path = PathBuf::from(&*leaf.path());
-        let cannot = |aux| Condition::new(VdevState::CantOpen, aux);
-        let Ok(device) = FileDevice::open(&path, Access::ReadWrite) else {
-            return cannot(VdevAux::OpenFailed);
-        };
-        let device = self.behind(Arc::new(device));
-        let Some(found) = discover::labelled(&path, device.as_ref()) else {
-            return cannot(VdevAux::BadLabel);
-        };
-        let pool = discover::newest(&found.labels).and_then(|label| label.u64(keys::POOL_GUID));
-        let newest = found.labels.best_uberblock(None);
-        let newest = newest.map_or(Txg(0), |best| best.uberblock.txg);
         let last = writer.syncer.last.get().txg;
-        if found.guid != leaf.guid() || pool != Some(self.config().guid().0) || newest > last {
-            return cannot(VdevAux::CorruptData);
-        }
+        let (device, newest) = match self.find_again(leaf, last) {
+            Ok(found) => found,
+            Err(condition) => return condition,
+        };
         let condition = vdev::examine(device.as_ref(), asize_min, ashift);
         if condition == Condition::HEALTHY {
             let mut missing = leaf.missing();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::random::Rng;
 use base::{Guid, Txg};
-use device::{Access, BlockDevice, DeviceKind, FileDevice};
+use device::{Access, BlockDevice, DeviceKind};
 use format::NvList;
 use format::config::{VdevType, keys};
 use format::features::Feature;
@@ -88,9 +88,8 @@ pub(crate) fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<
     let (path, device) = match new {
         NewDevice::Open(path, device) => (path.clone(), Arc::clone(device)),
         NewDevice::Path(path) => {
-            let opened = FileDevice::open(path, Access::ReadWrite);
-            let device: Arc<dyn BlockDevice> = Arc::new(opened?);
-            (absolute(path), device)
+            let device = device::open(path, Access::ReadWrite)?;
+            (device::absolute(path), device)
         }
     };
     if device.size() < label::DEVICE_SIZE_MIN {
@@ -102,10 +101,6 @@ pub(crate) fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<
         check_unused(&path, device.as_ref())?;
     }
     Ok((path, device))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Refuses a device that carries the label of a pool that was not destroyed.
@@ -271,7 +266,7 @@ pub(crate) fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
     match device.kind() {
         // A file's sectors are whatever we make of them.
         DeviceKind::File | DeviceKind::Memory => logical,
-        DeviceKind::Disk => logical.max(physical.min(AUTOMATIC_MAX)),
+        DeviceKind::Disk | DeviceKind::Remote => logical.max(physical.min(AUTOMATIC_MAX)),
     }
 }
 
@@ -282,7 +277,11 @@ pub(crate) fn leaf_config(
     kind: DeviceKind,
     txg: Txg,
 ) -> VdevConfig {
-    let disk = kind == DeviceKind::Disk;
+    // Where OpenZFS imports the same bytes, a disk is what it has them by.
+    let disk = match kind {
+        DeviceKind::Disk | DeviceKind::Remote => true,
+        DeviceKind::File | DeviceKind::Memory => false,
+    };
     let mut list = NvList::new();
     let kind = if disk { VdevType::Disk } else { VdevType::File };
     list.set(keys::TYPE, kind.name())

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use base::thread;
 use base::{Guid, Txg};
-use device::{Access, BlockDevice, FileDevice};
+use device::{Access, BlockDevice};
 use format::config::{VdevType, keys};
 use format::label::{self, PoolState};
 use format::{BlockPointer, NvList, Uberblock, features};
@@ -26,6 +26,7 @@ use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
+use crate::vdevs::remote;
 use crate::vdevs::spare_rooms;
 
 /// A spare, as it is shown.
@@ -79,19 +80,19 @@ pub(crate) fn is_there(spare: &VdevConfig) -> bool {
         return true;
     }
     let path = PathBuf::from(spare.path().unwrap_or_default());
-    let device = FileDevice::open(&path, Access::ReadOnly);
+    let device = device::open_again(&path, Access::ReadOnly);
     device.is_ok_and(|device| {
-        discover::labelled(&path, &device).is_some_and(|found| found.guid == spare.guid())
+        discover::labelled(&path, device.as_ref()).is_some_and(|found| found.guid == spare.guid())
     })
 }
 
 /// Wipes the label of a spare that is none any more.
 fn release(path: &Path, guid: Guid) {
     // It may be gone, or be somebody else's by now.
-    if let Ok(device) = FileDevice::open(path, Access::ReadWrite)
-        && labelled_as_spare(path, &device) == Some(guid)
+    if let Ok(device) = device::open_again(path, Access::ReadWrite)
+        && labelled_as_spare(path, device.as_ref()) == Some(guid)
     {
-        let _ = vdev::clear_labels(&device);
+        let _ = vdev::clear_labels(device.as_ref());
     }
 }
 
@@ -129,6 +130,7 @@ impl Pool {
         let spares = &self.services.spares;
         let mut added: Vec<VdevConfig> = Vec::new();
         for device in new {
+            remote::check_not_remote(device)?;
             // What it is labelled as is looked at below.
             let (path, opened) = open_device(device, true)?;
             let shared = labelled_as_spare(&path, opened.as_ref());
@@ -198,7 +200,7 @@ impl Pool {
 
     /// The spare at a path, if it waits.
     pub(super) fn waiting_spare(&self, path: &Path) -> Option<VdevConfig> {
-        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let whole = device::absolute(path);
         let is_called = |spare: &VdevConfig| {
             // A distributed spare has a name, not a path.
             let called = if spare.is_distributed_spare() {
@@ -218,8 +220,11 @@ impl Pool {
     pub(crate) fn watch_devices(self: &Arc<Self>) {
         let (pool, is_busy) = (Arc::downgrade(self), Arc::new(AtomicBool::new(false)));
         let spares = Arc::clone(&self.services.spares);
+        let (vdevs, is_looking) = (Arc::clone(&self.vdevs), Arc::new(AtomicBool::new(false)));
+        remote::look_for_servers(Weak::clone(&pool), &vdevs, &is_looking);
         // By the thread that syncs, too: the pool is not held here, or this might be who lets go of it.
         let look = move || {
+            remote::look_for_servers(Weak::clone(&pool), &vdevs, &is_looking);
             if spares.list().is_empty() {
                 return;
             }
@@ -324,16 +329,15 @@ impl Pool {
                 continue;
             }
             let path = PathBuf::from(spare.path().unwrap_or_default());
-            let Ok(device) = FileDevice::open(&path, Access::ReadWrite) else {
+            let Ok(device) = device::open_again(&path, Access::ReadWrite) else {
                 continue;
             };
-            let Some(found) = discover::labelled(&path, &device) else {
+            let Some(found) = discover::labelled(&path, device.as_ref()) else {
                 continue;
             };
             let label = discover::newest(&found.labels);
             let pool = label.and_then(|label| label.u64(keys::POOL_GUID));
             if found.guid == spare.guid() && pool == Some(config.guid().0) {
-                let device: Arc<dyn BlockDevice> = Arc::new(device);
                 // The next import finds it as it is.
                 let _ = write_label(self.version(), spare.guid(), &path, &device);
             }

@@ -51,6 +51,7 @@ mod receiving;
 mod redacting;
 mod redaction;
 mod register;
+mod remote_leaves;
 mod removals;
 mod rewriting;
 mod secured_disks;

@@ -103,6 +103,16 @@ impl DeviceHandle {
     pub(crate) fn set_fence(&self, fence: &Arc<Fence>) {
         // A leaf that is put elsewhere in its pool has it already.
         let _ = self.fence.set(Arc::clone(fence));
+        if let Some(device) = self.device() {
+            self.fence_off(device.as_ref());
+        }
+    }
+
+    /// Tells a device until when it is written.
+    fn fence_off(&self, device: &dyn BlockDevice) {
+        if let Some(fence) = self.fence.get().cloned() {
+            device.set_fence(Arc::new(move || fence.is_open()));
+        }
     }
 
     fn is_fenced(&self) -> bool {
@@ -115,6 +125,9 @@ impl DeviceHandle {
 
     pub(crate) fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
         let present = device.is_some() || self.config.spare_room.is_some();
+        if let Some(device) = &device {
+            self.fence_off(device.as_ref());
+        }
         *self.device.write() = device;
         let condition = self.condition();
         self.usable
@@ -527,14 +540,18 @@ impl DeviceHandle {
             return;
         }
         if !probe(device) && self.is_usable() {
-            let condition = if error.is_gone() {
-                Condition::new(VdevState::Removed, VdevAux::None)
-            } else {
-                Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded)
-            };
-            self.set_condition(condition);
+            self.set_condition(after(error, VdevAux::ErrorsExceeded));
         }
         self.probing.store(false, Ordering::Release);
+    }
+}
+
+/// How a leaf is whose device failed it with `error`; `aux` if the device is there.
+pub(crate) fn after(error: &DeviceError, aux: VdevAux) -> Condition {
+    if error.is_gone() {
+        Condition::new(VdevState::Removed, VdevAux::None)
+    } else {
+        Condition::new(VdevState::Faulted, aux)
     }
 }
 

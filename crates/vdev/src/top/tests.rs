@@ -347,6 +347,18 @@ fn one_side_that_cannot_flush_is_taken_out() {
 }
 
 #[test]
+fn one_side_that_is_gone_when_it_is_flushed_is_removed() {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 4096).wait().unwrap();
+    devices[1].is_gone.store(true, Ordering::Relaxed);
+    devices[1].fail_flush.store(true, Ordering::Relaxed);
+    top.flush().unwrap();
+    let condition = Condition::new(VdevState::Removed, VdevAux::None);
+    assert_eq!(top.leaves()[1].condition(), condition);
+    assert!(top.leaves()[1].misses(Txg(5)));
+}
+
+#[test]
 fn short_blocks_are_padded_to_sectors() {
     let (devices, top) = pair();
     devices[0].bytes.lock().unwrap()[DATA_START as usize..][..4096].fill(0xee);

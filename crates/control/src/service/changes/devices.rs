@@ -94,7 +94,7 @@ impl PoolChange for CheckVdevs {
 /// Whether a file that was made for a change that failed is the pool's all the same, or may come to be: what failed may
 /// be another part of the change, and what waits for a txg goes in when the pool goes on.
 fn may_be_used(pool: &Pool, path: &Path) -> bool {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let path = device::absolute(path);
     let is_it = |known: &str| Path::new(known) == path;
     let root = pool.config().root;
     pool.suspended().is_some()
@@ -236,7 +236,7 @@ fn check_redundancy(add: &AddVdevs, service: &Service) -> Result<(), Failure> {
 fn check(add: &AddVdevs, service: &Service) -> Result<(), Failure> {
     let mut all = add.vdevs.iter().flat_map(VdevSpec::leaves);
     let vdevs = new_vdevs(&add.vdevs, &[]);
-    if vdevs.is_empty() || !all.all(|path| path.exists()) {
+    if vdevs.is_empty() || !all.all(|path| device::exists(path)) {
         return Ok(());
     }
     let could = service.pool.check_vdevs(&vdevs, add.ashift, add.force);

@@ -166,6 +166,8 @@ impl PoolChange for OnlineDevices {
 
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service.each_device("online", &self.devices, &mut |name, guid| {
+            // Who says a whole URI means its server to be connected to.
+            device::name(name.as_ref());
             let condition = service.pool.bring_online(guid)?;
             if self.expand {
                 service.pool.expand_over(&[guid])?;

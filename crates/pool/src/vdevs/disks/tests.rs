@@ -9,9 +9,13 @@ mod spares;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use device::{Access, FileDevice};
+use vdev::VdevAux;
+
 use super::*;
 use crate::churn::Churn;
 use crate::create::CreateOptions;
+use crate::import::discover;
 use crate::import::options::{ImportOptions, Selection};
 use crate::vdevs::devices::Devices;
 use crate::vdevs::new::NewVdev;

@@ -57,6 +57,26 @@ fn a_disk_that_comes_back_gets_what_it_had_not_flushed() {
 }
 
 #[test]
+fn a_device_that_is_connected_to_again_gets_what_was_not_flushed_before_a_flush_succeeds() {
+    let device = MemoryDevice::new(SIZE);
+    let top = top(std::slice::from_ref(&device));
+    put(&top, 0, 7, 4096).wait().unwrap();
+    // The server has nothing of it, and nobody noticed yet that the connection broke.
+    let again = MemoryDevice::new(SIZE);
+    let failure = device::DeviceError::Disconnected {
+        device: "memory".into(),
+        reason: "it hung up".into(),
+    };
+    let leaf = &top.leaves()[0];
+    leaf.connect_again(Arc::clone(&again) as _, &failure);
+    assert_eq!(leaf.condition(), Condition::HEALTHY);
+    top.flush().unwrap_err();
+    leaf.clear().unwrap();
+    top.flush().unwrap();
+    assert_eq!(on_side(&again), 7);
+}
+
+#[test]
 fn what_was_written_again_in_part_is_not_durable_yet() {
     let device = MemoryDevice::new(SIZE);
     let top = top(std::slice::from_ref(&device));
