@@ -111,6 +111,19 @@ impl ObjectSet {
     /// # Errors
     /// The options say that it is not writable.
     pub fn create(options: OpenObjectSet, kind: ObjectSetKind, tx: &Tx) -> Result<Arc<Self>> {
+        Self::create_sized(options, kind, tx, format::object_set::SIZE)
+    }
+
+    /// The same with a root block of `size` bytes, one of the three sizes.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_sized(
+        options: OpenObjectSet,
+        kind: ObjectSetKind,
+        tx: &Tx,
+        size: usize,
+    ) -> Result<Arc<Self>> {
         if !options.writable {
             return Err(DmuError::ReadOnly {
                 object_set: options.id,
@@ -125,8 +138,8 @@ impl ObjectSet {
             1,
         );
         meta_dnode.levels = meta::levels_of_new(kind);
-        let file_system = kind == ObjectSetKind::FileSystem;
-        let flags = if file_system {
+        let counts = kind == ObjectSetKind::FileSystem && size > format::object_set::SIZE_OLD;
+        let flags = if counts {
             ObjectSetPhys::FLAG_USER_ACCOUNTING
                 | ObjectSetPhys::FLAG_USER_OBJECT_ACCOUNTING
                 | ObjectSetPhys::FLAG_PROJECT_QUOTA
@@ -144,7 +157,7 @@ impl ObjectSet {
             group_used: None,
             project_used: None,
         };
-        let created = Self::assemble(options, phys, BlockPointer::HOLE, format::object_set::SIZE);
+        let created = Self::assemble(options, phys, BlockPointer::HOLE, size);
         created.numbers.created_in(tx.txg());
         created.touch_header(tx);
         Ok(created)

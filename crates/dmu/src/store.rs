@@ -214,6 +214,8 @@ pub struct SyncContext<'a> {
     pub engine: Option<&'a txg::Engine>,
     /// Whether holes record their birth (feature hole_birth is active).
     pub hole_birth: bool,
+    /// Whether dnodes count the space of their blocks in bytes; else in sectors of 512, as in pools before version 3.
+    pub counts_bytes: bool,
     /// Whether space is accounted to owners. For other than file systems it is not, whatever this
     /// says.
     pub account_owners: bool,

@@ -326,6 +326,7 @@ impl Harness {
                 workers: &self.workers,
                 engine,
                 hole_birth: true,
+                counts_bytes: true,
                 account_owners: true,
                 account_objects: true,
             };

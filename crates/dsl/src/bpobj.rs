@@ -20,7 +20,7 @@ use dmu::{AllocateObject, Object, Tx};
 use format::bpobj::{BpobjPhys, is_freed, stored_pointer};
 use format::config::directory;
 use format::record::get_at;
-use format::{BlockPointer, ObjectType, features};
+use format::{BlockPointer, ObjectType, features, version};
 
 use crate::error::{DslError, Result};
 use crate::mos::{Mos, change_record, read_record};
@@ -52,8 +52,6 @@ const POINTER: u64 = 128;
 const NUMBER: u64 = 8;
 /// How deep lists may be nested before they are taken for a loop.
 const DEPTH_MAX: u32 = 128;
-const VERSION_COMPRESSED_TOTALS: u64 = 3;
-const VERSION_SUBOBJECTS: u64 = 26;
 
 /// A list of block pointers.
 #[derive(Clone)]
@@ -81,10 +79,14 @@ impl Bpobj {
     /// # Errors
     /// The object cannot be created.
     pub fn create(mos: &Mos, tx: &Tx, block_size: u32) -> Result<Self> {
-        let version = mos.services.version();
-        let length = if version < VERSION_COMPRESSED_TOTALS {
+        Self::create_for(mos, tx, block_size, mos.services.version())
+    }
+
+    /// The same in a pool that has version `known` from this txg on.
+    pub(crate) fn create_for(mos: &Mos, tx: &Tx, block_size: u32, known: u64) -> Result<Self> {
+        let length = if known < version::COMPRESSED_TOTALS {
             BpobjPhys::SIZE_V0
-        } else if version < VERSION_SUBOBJECTS {
+        } else if known < version::DEADLISTS {
             BpobjPhys::SIZE_V1
         } else if mos.services.references(&features::LIVELIST) == 0 {
             BpobjPhys::SIZE_V2
@@ -142,12 +144,26 @@ impl Bpobj {
     /// # Errors
     /// As [`Bpobj::header`].
     pub fn sizes(&self) -> Result<Sizes> {
+        if usize::from(self.object.info().bonus_len) < BpobjPhys::SIZE_V1 {
+            return self.counted_sizes();
+        }
         let header = self.header()?;
         Ok(Sizes::stored(
             header.bytes,
             header.compressed,
             header.uncompressed,
         ))
+    }
+
+    /// The same, of each block: the lists of the oldest pools do not sum up all.
+    fn counted_sizes(&self) -> Result<Sizes> {
+        let mut sum = Sizes::ZERO;
+        self.for_each(&mut |pointer, freed| {
+            let sizes = Sizes::of(self.mos.store.as_ref(), pointer);
+            sum += if freed { -sizes } else { sizes };
+            Ok(())
+        })?;
+        Ok(sum)
     }
 
     /// Whether nothing is listed.

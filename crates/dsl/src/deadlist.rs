@@ -1,9 +1,11 @@
 //! Deadlists: the blocks that the previous snapshot has and this dataset has no more, by birth.
 //!
 //! A key k holds the blocks born after k, up to the next key, so that destroying a snapshot moves
-//! whole lists. Pools before version 26 have one plain list instead, which is read only.
+//! whole lists. Pools before version 26 have one plain list instead, and so have datasets that were made before their
+//! pool was upgraded: see [`plain`].
 
 mod keys;
+mod plain;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use base::{ObjectId, Txg};
 use dmu::{AllocateObject, Object, Tx, Zap};
 use format::bpobj::BpobjPhys;
 use format::deadlist::{DeadlistPhys, parse_integer_key};
-use format::{BlockPointer, ObjectType};
+use format::{BlockPointer, ObjectType, version};
 
 use crate::bpobj::{
     Bpobj, NamedList, append_list_to, append_to, drop_empties, reference_empties, shared_empty,
@@ -42,11 +44,14 @@ impl Deadlist {
         })
     }
 
-    /// A new deadlist without keys.
+    /// A new deadlist without keys; a plain list in a pool that knows no others.
     ///
     /// # Errors
     /// The object cannot be created.
     pub fn create(mos: &Mos, tx: &Tx) -> Result<Self> {
+        if mos.services.version() < version::DEADLISTS {
+            return Self::create_plain(mos, tx);
+        }
         let shape = AllocateObject {
             object_type: ObjectType::DEADLIST,
             bonus_type: ObjectType::DEADLIST_HEADER,
@@ -62,10 +67,7 @@ impl Deadlist {
     }
 
     /// A new deadlist with this one's keys below `max`, all empty.
-    ///
-    /// # Errors
-    /// This one cannot be read or the new one not be written.
-    pub fn clone_keys(&self, tx: &Tx, max: Txg) -> Result<Self> {
+    fn clone_keys(&self, tx: &Tx, max: Txg) -> Result<Self> {
         let new = Self::create(&self.mos, tx)?;
         let zap = new.zap()?;
         let keys = self.keys()?;
@@ -87,14 +89,8 @@ impl Deadlist {
         self.object.id()
     }
 
-    /// Whether it is the plain list of an old pool.
-    #[must_use]
-    pub fn is_legacy(&self) -> bool {
-        self.object.info().object_type == ObjectType::BPOBJ
-    }
-
     fn zap(&self) -> Result<Zap> {
-        if self.is_legacy() {
+        if self.is_plain() {
             return Err(DslError::damaged(self.id(), "a deadlist of an old pool"));
         }
         Ok(Zap::open(&self.object)?)
@@ -124,7 +120,7 @@ impl Deadlist {
         &self,
         mut visit: impl FnMut(Txg, ObjectId),
     ) -> Result<impl FnMut(&[u8], u64) -> Result<()>> {
-        if self.is_legacy() {
+        if self.is_plain() {
             return Err(DslError::damaged(self.id(), "a deadlist of an old pool"));
         }
         Ok(move |name: &[u8], list| {
@@ -164,8 +160,8 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read.
     pub fn sizes(&self) -> Result<Sizes> {
-        if self.is_legacy() {
-            return Bpobj::open(&self.mos, self.id())?.sizes();
+        if self.is_plain() {
+            return self.plain()?.sizes();
         }
         let header: DeadlistPhys = read_record(&self.object)?;
         Ok(Sizes::stored(
@@ -180,16 +176,8 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read.
     pub fn sizes_between(&self, low: Txg, high: Option<Txg>) -> Result<Sizes> {
-        let within = |birth: Txg| birth > low && high.is_none_or(|high| birth <= high);
-        if self.is_legacy() {
-            let mut sum = Sizes::ZERO;
-            Bpobj::open(&self.mos, self.id())?.for_each(&mut |pointer, _| {
-                if within(pointer.birth()) {
-                    sum += Sizes::of(self.mos.store.as_ref(), pointer);
-                }
-                Ok(())
-            })?;
-            return Ok(sum);
+        if self.is_plain() {
+            return self.plain_sizes_between(low, high);
         }
         let empty = shared_empty(&self.mos)?;
         let mut sum = Sizes::ZERO;
@@ -219,6 +207,9 @@ impl Deadlist {
     pub fn insert(&self, tx: &Tx, pointers: &[BlockPointer], freed: bool) -> Result<()> {
         if pointers.is_empty() {
             return Ok(());
+        }
+        if self.is_plain() {
+            return self.plain()?.append(tx, pointers, freed);
         }
         let keys = self.keys()?;
         let mut batches: BTreeMap<(Txg, ObjectId), Vec<BlockPointer>> = BTreeMap::new();
@@ -297,6 +288,9 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read or written.
     pub fn remove_key(&self, tx: &Tx, key: Txg) -> Result<()> {
+        if self.is_plain() {
+            return Ok(());
+        }
         let keys = self.keys()?;
         let Some(list) = keys.get(key) else {
             return Ok(());
@@ -319,8 +313,8 @@ impl Deadlist {
     /// A list cannot be read or written.
     pub fn merge(&self, tx: &Tx, other: ObjectId) -> Result<()> {
         let other = Self::open(&self.mos, other)?;
-        if other.is_legacy() {
-            return Err(DslError::damaged(other.id(), "a deadlist of an old pool"));
+        if other.is_plain() {
+            return self.merge_plain(tx, &other);
         }
         self.add_sizes(tx, other.sizes()?)?;
         let empty = shared_empty(&self.mos)?;
@@ -415,6 +409,10 @@ impl Deadlist {
     /// # Errors
     /// A list cannot be written.
     pub fn destroy(&self, tx: &Tx) -> Result<()> {
+        if self.is_plain() {
+            let list = self.plain().and_then(|list| list.destroy(tx));
+            return unless_lost(list).map(|_| ());
+        }
         let empty = shared_empty(&self.mos)?;
         let (keys, empties) = unless_lost(self.last_look(empty))?.unwrap_or_default();
         for (_, list) in keys.iter() {

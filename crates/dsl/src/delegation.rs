@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Tx;
-use format::ObjectType;
+use format::{ObjectType, version};
 
 use crate::actor::Actor;
 use crate::directory::Directory;
@@ -131,6 +131,7 @@ impl Task for ChangeGrants {
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         const LENGTH_MAX: usize = 255;
+        context.dsl.require_version(version::DELEGATION)?;
         context.dsl.head(&self.path)?;
         for change in &self.changes {
             let names = change.permissions.iter().chain([&change.key]);

@@ -205,6 +205,12 @@ pub enum DslError {
         /// The value.
         value: String,
     },
+    /// The pool's version knows no such thing.
+    #[error("the pool must be upgraded to version {version}")]
+    PoolVersion {
+        /// The first version that does.
+        version: u64,
+    },
     /// Something that we do not maintain, so that we refuse to touch what depends on it.
     #[error("'{name}' uses {what}, which this version cannot write")]
     Unsupported {
@@ -320,6 +326,7 @@ impl DslError {
             | Self::Quota { .. }
             | Self::BadValue { .. }
             | Self::Unsupported { .. }
+            | Self::PoolVersion { .. }
             | Self::NotEncrypted { .. }
             | Self::KeyChange { .. }
             | Self::NotEncryptionRoot { .. }

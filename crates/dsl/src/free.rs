@@ -7,9 +7,9 @@ mod trees;
 mod walk;
 
 use dmu::Tx;
-use format::BlockPointer;
 use format::config::directory as keys;
 use format::dsl::{UsedBy, hidden};
+use format::{BlockPointer, version};
 
 use crate::bpobj::NamedList;
 use crate::directory::create_directory;
@@ -28,6 +28,11 @@ impl Dsl {
     /// `$FREE` until then.
     pub(crate) fn free_later(&self, tx: &Tx, pointers: &[BlockPointer]) -> Result<()> {
         if pointers.is_empty() {
+            return Ok(());
+        }
+        if !self.has_later_frees() {
+            let services = self.services();
+            pointers.iter().for_each(|one| services.free(tx.txg(), one));
             return Ok(());
         }
         self.later_frees().append(tx, pointers)?;
@@ -56,6 +61,11 @@ impl Dsl {
             self.services().free(tx.txg(), pointer);
             Ok(())
         }
+    }
+
+    /// Whether the pool has a list of later frees: older ones have none, and nothing is charged to `$FREE` there.
+    fn has_later_frees(&self) -> bool {
+        self.services().version() >= version::DEADLISTS
     }
 
     /// The list of later frees.

@@ -14,6 +14,7 @@ use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use dmu::{ObjectSet, Zap};
 use format::config::directory as keys;
 use format::dsl::hidden;
+use format::version;
 use txg::Engine;
 
 use crate::admission::PoolAccount;
@@ -209,6 +210,14 @@ impl Dsl {
         self.myself.upgrade().ok_or(DslError::ReadOnly)
     }
 
+    /// Refuses what pools of older versions do not know.
+    pub(crate) fn require_version(&self, version: u64) -> Result<()> {
+        if self.services().version() < version {
+            return Err(DslError::PoolVersion { version });
+        }
+        Ok(())
+    }
+
     /// The root directory.
     ///
     /// # Errors
@@ -322,6 +331,37 @@ impl Dsl {
         };
         let previous = head.phys()?.previous_snapshot;
         Ok((previous.0 != 0).then_some(previous))
+    }
+
+    /// Every directory, hidden ones too: the root first, others after that which they are in.
+    pub(crate) fn every_directory(&self) -> Result<Vec<Arc<Directory>>> {
+        let mut found = vec![self.root_directory()?];
+        let mut next = 0;
+        while let Some(directory) = found.get(next).cloned() {
+            found.extend(directory.all_children()?);
+            next += 1;
+        }
+        Ok(found)
+    }
+
+    /// Where the datasets begin: the snapshot that all descend from, or in pools before version 11, which have none,
+    /// the oldest of each chain.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn first_datasets(&self) -> Result<Vec<ObjectId>> {
+        if self.services().version() >= version::ORIGIN {
+            return Ok(self.origin_snapshot()?.into_iter().collect());
+        }
+        let mut found = Vec::new();
+        for directory in self.every_directory()? {
+            if directory.phys()?.origin.0 == 0
+                && let Some(head) = directory.head()?
+            {
+                found.push(head.oldest_own()?.id());
+            }
+        }
+        Ok(found)
     }
 
     /// A dataset by its object.

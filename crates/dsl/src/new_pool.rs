@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Tx;
-use format::ObjectSetKind;
 use format::bpobj::BpobjPhys;
 use format::config::directory as keys;
 use format::dsl::hidden;
+use format::{ObjectSetKind, version};
 
 use crate::actor::Actor;
 use crate::bpobj::Bpobj;
@@ -51,21 +51,35 @@ impl Dsl {
         let objects_max = options.objects_max;
         let dsl = Self::assemble(mos, root, options.engine, options.name, objects_max);
         create_directory(&dsl, &tx, root, hidden::MOS)?;
-        create_directory(&dsl, &tx, root, hidden::FREE)?;
-        let free = Bpobj::create(&dsl.mos, &tx, BpobjPhys::BLOCK_SIZE)?;
-        dsl.mos
-            .directory()?
-            .add(&tx, keys::FREE_BPOBJ.as_bytes(), free.id().0)?;
-        let origin = create_directory(&dsl, &tx, root, hidden::ORIGIN)?;
-        let head = create_head(&dsl, &tx, &origin, None)?;
-        let context = TaskContext {
-            dsl: &dsl,
-            tx: &tx,
-            pass,
-            actor: &Actor::administrator(),
-        };
-        take_snapshot(&context, &head, hidden::ORIGIN)?;
+        let known = dsl.services().version();
+        if known >= version::DEADLISTS {
+            dsl.make_later_frees(&tx, known)?;
+        }
+        if known >= version::ORIGIN {
+            dsl.make_origin(&TaskContext {
+                dsl: &dsl,
+                tx: &tx,
+                pass,
+                actor: &Actor::administrator(),
+            })?;
+        }
         Ok(dsl)
+    }
+
+    /// Makes the snapshot that all file systems and volumes descend from.
+    pub(crate) fn make_origin(&self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        let tx = context.tx;
+        let directory = create_directory(self, tx, self.root, hidden::ORIGIN)?;
+        let head = create_head(self, tx, &directory, None)?;
+        take_snapshot(context, &head, hidden::ORIGIN)
+    }
+
+    /// Makes the list of later frees of a pool of version `known`, and the directory that what is on it is charged to.
+    pub(crate) fn make_later_frees(&self, tx: &Tx, known: u64) -> Result<()> {
+        create_directory(self, tx, self.root, hidden::FREE)?;
+        let free = Bpobj::create_for(&self.mos, tx, BpobjPhys::BLOCK_SIZE, known)?;
+        let directory = self.mos.directory()?;
+        Ok(directory.add(tx, keys::FREE_BPOBJ.as_bytes(), free.id().0)?)
     }
 
     /// Makes the root file system of a new pool.

@@ -23,8 +23,8 @@ mod words;
 pub(crate) use cache::EffectiveCache;
 pub use effective::{Effective, Got, Source};
 pub use facts::{
-    Access, Default, Effect, Home, Kind, MountOption, Need, Number, Range, Shown, Support,
-    TextRule, Types, Unsupported, Values, Word,
+    Access, Default, Effect, Home, Kind, MountOption, Need, Number, Range, Requirement, Shown,
+    Support, TextRule, Types, Unsupported, Values, Word,
 };
 pub use figure::{Figure, Measured, PoolFigure, VdevFigure};
 pub use row::{Property, Row};

@@ -36,6 +36,11 @@ pub trait Services: Send + Sync {
     fn rng(&self) -> &dyn Rng;
     /// The pool's version: 1 to 28, or 5000.
     fn version(&self) -> u64;
+    /// Raises the pool's version; the last thing that a task does.
+    ///
+    /// # Errors
+    /// What goes with it cannot be written.
+    fn raise_version(&self, tx: &Tx, version: u64) -> dmu::Result<()>;
     /// Whether the pool may be changed.
     fn is_writable(&self) -> bool;
     /// Whether a feature may be used (enabled or active).

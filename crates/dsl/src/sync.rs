@@ -11,7 +11,7 @@ use base::metrics::{Counter, registry};
 use base::{Txg, invariant};
 use dmu::{BlockAccounting, BlockStore, ObjectSet, SyncContext, SyncWorkers, Tx};
 use format::dsl::{UsedBy, hidden};
-use format::{BlockPointer, features};
+use format::{BlockPointer, features, version};
 
 use crate::dataset::{Begun, Dataset};
 use crate::error::{DslError, Result};
@@ -245,6 +245,7 @@ impl Dsl {
             workers: pass.workers,
             engine: pass.engine,
             hole_birth: self.services().references(&features::HOLE_BIRTH) != 0,
+            counts_bytes: self.services().version() >= version::COMPRESSED_TOTALS,
             account_owners: false,
             account_objects: false,
         })?;

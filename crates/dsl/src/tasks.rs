@@ -15,6 +15,7 @@ mod remapped;
 mod rename;
 mod rollback;
 mod snapshot;
+mod upgrade;
 
 pub use bookmark::{CreateBookmark, DestroyBookmark};
 pub use change_key::{AdoptKey, ChangeKey};
@@ -31,6 +32,7 @@ pub use rename::{Rename, RenameSnapshot};
 pub use rollback::Rollback;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::take as take_snapshot;
+pub use upgrade::RaiseVersion;
 
 use std::sync::Arc;
 

@@ -56,6 +56,7 @@ pub mod space_map;
 pub mod stream;
 pub mod swap;
 pub mod uberblock;
+pub mod version;
 pub mod zap;
 pub mod znode;
 

@@ -9,8 +9,9 @@ use crate::FormatError;
 use crate::dnode::{DnodePhys, SLOT_SIZE};
 use crate::intent_log::LogHeader;
 use crate::record::{Place, areas, head_mut, require};
+use crate::version;
 
-/// The size that we write.
+/// The size that we write, in all but old pools ([`ObjectSetPhys::size_in`]).
 pub const SIZE: usize = 4096;
 /// The size before user and group accounting.
 pub const SIZE_OLD: usize = 1024;
@@ -134,6 +135,16 @@ impl ObjectSetPhys {
     pub const FLAG_USER_OBJECT_ACCOUNTING: u64 = 2;
     /// Project accounting is complete.
     pub const FLAG_PROJECT_QUOTA: u64 = 4;
+
+    /// The size of a new one in a pool of a version.
+    #[must_use]
+    pub const fn size_in(version: u64) -> usize {
+        if version < version::OWNER_ACCOUNTING {
+            SIZE_OLD
+        } else {
+            SIZE
+        }
+    }
 
     /// Decodes the block of an object set (host order).
     ///

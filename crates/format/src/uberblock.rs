@@ -21,8 +21,6 @@ pub const WORD_COUNT: usize = SIZE / 8;
 pub const VERSION_FEATURES: u64 = 5000;
 /// The newest version before feature flags.
 pub const VERSION_LAST_NUMBERED: u64 = 28;
-/// The first version whose lists of dead blocks are those of today: by birth, with lists in lists.
-pub const VERSION_DEADLISTS: u64 = 26;
 
 /// Whether a pool can have this version.
 #[must_use]

@@ -4,7 +4,7 @@ use base::metrics::flow;
 use base::{Bookmark, ByteOrder, VdevId};
 use dmu::{BlockError, DmuError};
 use format::BlockPointer;
-use format::intent_log::{ChainElement, RecordHeader, WriteFields, kind, stamp_record};
+use format::intent_log::{ChainElement, ChainForm, RecordHeader, WriteFields, kind, stamp_record};
 use sys::{Buffer, BufferMut};
 use vdev::WriteGroup;
 
@@ -113,9 +113,14 @@ impl Log {
         items: &[Item],
         contents: &dyn Contents,
     ) -> Result<Buffer, DmuError> {
-        let max = ChainElement::SIZE + plan.bytes(items) as usize;
+        let form = ChainForm::of(&plan.pointer).unwrap_or(ChainForm::Slim);
+        let max = match form {
+            // Its end is where the chain goes on, so it is written whole.
+            ChainForm::Old => plan.pointer.lsize() as usize,
+            ChainForm::Slim => ChainElement::SIZE + plan.bytes(items) as usize,
+        };
         let mut block = BufferMut::zeroed(max.next_multiple_of(UNIT as usize));
-        let mut used = ChainElement::SIZE;
+        let mut used = form.records_offset();
         for (index, piece) in plan.pieces.iter().enumerate() {
             let Some(item) = items.get(piece.item) else {
                 continue;
@@ -148,9 +153,12 @@ impl Log {
             }
             used += length;
         }
-        block.truncate(used.next_multiple_of(UNIT as usize));
-        let element = ChainElement::slim(plan.next, used as u64, plan.following);
-        element.encode(&mut block, ByteOrder::NATIVE);
+        if form == ChainForm::Slim {
+            block.truncate(used.next_multiple_of(UNIT as usize));
+        }
+        let element = ChainElement::new(plan.next, used as u64, plan.following);
+        let at = form.element_offset(block.len());
+        element.encode(&mut block[at..], ByteOrder::NATIVE);
         let set = self.objects.id();
         let sealed = self
             .pipeline

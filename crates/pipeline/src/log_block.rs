@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use base::{Bookmark, ByteOrder, ObjectSetId, Txg};
-use codec::{Checksum, ChecksumValue, Compression};
+use codec::{ChecksumValue, Compression};
 use crypto::SealMark;
 use format::BlockPointer;
 use format::embedded_checksum;
@@ -52,7 +52,7 @@ impl Pipeline {
         })?;
         let mut pointer = BlockPointer::for_block(ObjectType::INTENT_LOG, 0, size, size);
         pointer.set_compression(Compression::Off);
-        pointer.set_checksum(Checksum::Zilog2, ChecksumValue(identity));
+        pointer.set_checksum(self.log_checksum(), ChecksumValue(identity));
         pointer.set_byte_order(ByteOrder::NATIVE);
         pointer.set_birth(txg, txg);
         pointer.set_fill(0);
@@ -78,8 +78,9 @@ impl Pipeline {
         (block, used): (&mut [u8], usize),
     ) -> Result<(), WriteError> {
         let bookmark = Bookmark::root(set);
-        let (kind, identity) = (Checksum::Zilog2, pointer.checksum_value().0);
+        let identity = pointer.checksum_value().0;
         let format = |source| WriteError::Format { bookmark, source };
+        let kind = pointer.checksum().map_err(format)?;
         let keys = match self.key(set) {
             Key::None if !pointer.is_encrypted() => {
                 return embedded_checksum::seal(kind, block, identity).map_err(format);

@@ -194,6 +194,7 @@ pub struct Pipeline {
     keys: OnceLock<Arc<dyn KeySource>>,
     pub(crate) dedup: OnceLock<Arc<dyn DedupSource>>,
     hole_birth: AtomicBool,
+    slim_logs: AtomicBool,
     smallest_allocation: AtomicU64,
     allocation_unit: AtomicU64,
 }
@@ -232,6 +233,7 @@ impl Pipeline {
             keys: OnceLock::new(),
             dedup: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
+            slim_logs: AtomicBool::new(true),
             smallest_allocation: AtomicU64::new(config.granularity.smallest),
             allocation_unit: AtomicU64::new(config.granularity.unit),
         }
@@ -309,6 +311,18 @@ impl Pipeline {
     /// Says whether the feature `hole_birth` is active.
     pub fn set_hole_birth(&self, active: bool) {
         self.hole_birth.store(active, Ordering::Relaxed);
+    }
+
+    /// Says whether new blocks of intent logs have their chain structure at the head, as those of all but old pools.
+    pub fn set_slim_logs(&self, slim: bool) {
+        self.slim_logs.store(slim, Ordering::Relaxed);
+    }
+
+    pub(crate) fn log_checksum(&self) -> Checksum {
+        match self.slim_logs.load(Ordering::Relaxed) {
+            true => Checksum::Zilog2,
+            false => Checksum::Zilog,
+        }
     }
 
     /// Sets the devices' allocation units, when a device was added.

@@ -14,7 +14,7 @@ mod store;
 mod writer;
 
 pub(crate) use kept::KeptStore;
-pub(crate) use rules::WriteRules;
+pub(crate) use rules::{WriteRules, copies_max};
 pub(crate) use sharing::{Sharing, all_are_whole};
 pub(crate) use store::PipelineStore;
 pub(crate) use writer::PassWriters;

@@ -16,8 +16,8 @@ use format::config::{VdevType, directory, keys};
 use format::features::{self, Feature, Support};
 use format::label::PoolState;
 use format::nvlist::Value;
-use format::uberblock::{VERSION_DEADLISTS, VERSION_FEATURES, VERSION_LAST_NUMBERED};
-use format::{BlockPointer, NvList, ObjectSetKind, Uberblock};
+use format::uberblock::{VERSION_FEATURES, version_is_known};
+use format::{BlockPointer, NvList, ObjectSetKind, ObjectSetPhys, Uberblock, version};
 use space::{ClassKind, PoolSpace, VdevSpace};
 use txg::{Engine, EngineConfig};
 use vdev::{VdevTree, WriteGroup};
@@ -25,7 +25,7 @@ use vdev::{VdevTree, WriteGroup};
 use crate::allocation::maps::{MapForms, MosSpaceStore, VdevMaps};
 use crate::allocation::opening::{OpenedSpace, geometry};
 use crate::assembly::{Beginning, Blocks, Foundation, Identity, Whole, WithSpace};
-use crate::blocks::{PassWriters, WriteRules};
+use crate::blocks::{PassWriters, WriteRules, copies_max};
 use crate::config::host::Host;
 use crate::config::{PoolConfig, VdevConfig};
 use crate::create::new_objects::{NewPool, in_dependency_order};
@@ -36,7 +36,7 @@ use crate::pool::services::PoolServices;
 use crate::pool::status::VdevRole;
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, open_tree};
-use crate::vdevs::new::{NewDevice, NewVdev, Preparation, open_device, prepare_top};
+use crate::vdevs::new::{NewDevice, NewVdev, Preparation, open_device, prepare_top, require};
 use crate::vdevs::remote::check_not_remote;
 use crate::vdevs::spare_rooms;
 
@@ -61,7 +61,7 @@ pub struct CreateOptions {
     pub ashift: Option<u32>,
     /// Whether devices may belong to another pool (`-f`).
     pub force: bool,
-    /// Its version: 26 to 28, which have no features, or 5000.
+    /// Its version: 1 to 28, which have no features, or 5000.
     pub version: u64,
     /// Features to enable; `None`: all that we maintain.
     pub features: Option<Vec<&'static Feature>>,
@@ -164,8 +164,7 @@ struct Prepared {
 }
 
 fn prepare(options: &CreateOptions) -> Result<Prepared> {
-    let numbered = VERSION_DEADLISTS..=VERSION_LAST_NUMBERED;
-    if options.version != VERSION_FEATURES && !numbered.contains(&options.version) {
+    if !version_is_known(options.version) {
         return Err(PoolError::Invalid {
             reason: format!("property 'version' number {} is invalid.", options.version),
         });
@@ -175,6 +174,12 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
             reason: "invalid vdev specification: at least one toplevel vdev must be specified"
                 .to_owned(),
         });
+    }
+    if !options.spares.is_empty() {
+        require(options.version, version::DOUBLE_PARITY, "hot spares")?;
+    }
+    if !options.caches.is_empty() {
+        require(options.version, version::CACHE_DEVICES, "cache devices")?;
     }
     let guid = options
         .guid
@@ -188,6 +193,8 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
         rng: options.rng.as_ref(),
     };
     for (role, vdev) in options.all_vdevs() {
+        role.check_version(options.version)?;
+        vdev.check_version(options.version)?;
         let id = tops.len();
         tops.push(prepare_top(id, role, vdev, &preparation, &mut devices)?);
     }
@@ -312,6 +319,7 @@ struct Settled {
     roles: Vec<VdevRole>,
     /// Secret of salted checksums.
     salt: [u8; 32],
+    version: u64,
 }
 
 impl Settled {
@@ -325,6 +333,7 @@ impl Settled {
             enabled: in_dependency_order(&wanted),
             roles: options.roles(),
             salt: [0; 32],
+            version: options.version,
         };
         let classed = settled.roles.iter().any(|role| role.has_feature());
         if classed && !settled.has(&features::ALLOCATION_CLASSES) {
@@ -351,7 +360,7 @@ impl Settled {
         WriteRules::meta(
             self.has(&features::LZ4_COMPRESS),
             self.has(&features::EMBEDDED_DATA),
-            3,
+            copies_max(self.version),
         )
     }
 
@@ -396,14 +405,18 @@ fn empty(
     let blocks = Blocks {
         cache_bytes: options.cache_bytes,
         writable: true,
-        deflates: true,
     };
     let foundation = Foundation::new(config, vdevs, blocks);
     let pipeline = &foundation.pipeline;
     pipeline.set_hole_birth(settled.has(&features::HOLE_BIRTH));
+    foundation
+        .store
+        .set_deflates(options.version >= version::DEFLATE);
+    pipeline.set_slim_logs(options.version >= version::SLIM_LOGS);
     pipeline.set_salt(codec::Salt(settled.salt));
     let own = foundation.own_objects();
-    let mos = ObjectSet::create(own, ObjectSetKind::Meta, &Tx::syncing(txg))?;
+    let size = ObjectSetPhys::size_in(options.version);
+    let mos = ObjectSet::create_sized(own, ObjectSetKind::Meta, &Tx::syncing(txg), size)?;
     let forms = MapForms {
         histogram: settled.has(&features::SPACEMAP_HISTOGRAM),
     };
@@ -516,9 +529,10 @@ fn adopt(services: &PoolServices, maps: &MosSpaceStore, root: &VdevConfig) -> Re
         .features
         .adopt(Features::open(mos, &services.directory)?);
     services.config.set_object(named(directory::CONFIG)?);
-    services
-        .history
-        .set_object(mos.object(named(directory::HISTORY)?)?);
+    let history = services.directory.lookup(directory::HISTORY.as_bytes())?;
+    if let Some(id) = history {
+        services.history.set_object(mos.object(ObjectId(id))?);
+    }
     for top in &root.children {
         maps.set_vdev(top.id(), VdevMaps::of_new(mos, top)?);
     }

@@ -64,12 +64,6 @@ pub enum ImportBlocker {
     /// A checkpoint exists, and its uberblock cannot be read.
     #[error("it has a checkpoint that cannot be read")]
     Checkpoint,
-    /// Too old.
-    #[error("it has the legacy version {version}")]
-    LegacyVersion {
-        /// Its version.
-        version: u64,
-    },
     /// A feature is active that is not maintained.
     #[error("the feature '{feature}' is active")]
     Feature {

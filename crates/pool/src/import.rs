@@ -21,7 +21,7 @@ use txg::{Engine, EngineConfig};
 
 use crate::allocation::opening;
 use crate::assembly::{Beginning, Identity, WithDatasets, deferred_frees};
-use crate::blocks::WriteRules;
+use crate::blocks::{WriteRules, copies_max};
 use crate::config::host::{Host, kernel_module_present};
 use crate::error::{ImportBlocker, PoolError, Result};
 use crate::facts::Stored;
@@ -301,8 +301,7 @@ fn own_rules(features: &Features, version: u64) -> WriteRules {
     WriteRules::meta(
         features.is_active(&format::features::LZ4_COMPRESS),
         features.is_active(&format::features::EMBEDDED_DATA),
-        // Version 1 knows one copy only.
-        if version > 1 { 3 } else { 1 },
+        copies_max(version),
     )
 }
 

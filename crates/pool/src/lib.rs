@@ -63,6 +63,7 @@ pub use facts::{
 };
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};
+pub use logs::resting::RestingLogs;
 pub use mos::data_error::DataError;
 pub use mos::features::{FeatureState, Features};
 pub use mos::history::{Actor, History};

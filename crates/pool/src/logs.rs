@@ -2,3 +2,4 @@
 
 pub(crate) mod devices;
 pub(crate) mod intent_logs;
+pub(crate) mod resting;

@@ -449,17 +449,16 @@ impl Pool {
     /// Raises the version of the pool (`zpool upgrade -V`); whether it was an older one.
     ///
     /// # Errors
-    /// The pool is read-only or stopped, or the version is none.
+    /// The pool is read-only or stopped, the version is none, or a dataset cannot be read.
     pub fn raise_version(&self, version: u64) -> Result<bool> {
         if !version_is_known(version) {
             return Err(PoolError::UnsupportedVersion { version });
         }
-        let writer = self.writer()?;
+        self.writer()?;
         if version <= self.version() {
             return Ok(false);
         }
-        writer.features.raise_next(version);
-        writer.engine.wait_synced(None)?;
+        self.dsl.run(dsl::tasks::RaiseVersion { version })?;
         Ok(true)
     }
 

@@ -10,6 +10,7 @@ use crate::tunables::{self, Kept};
 use dsl::PropertyValue;
 use dsl::property::dataset::{DEDUP, DNODESIZE, RECORDSIZE, SYNC, XATTR};
 use dsl::property::{SyncPolicy, XattrPolicy};
+use format::uberblock::VERSION_LAST_NUMBERED;
 use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
 };
@@ -42,6 +43,21 @@ fn deduplication(seed: u64) -> Option<(String, PropertyValue)> {
     Some((DEDUP.name.to_owned(), PropertyValue::Number(kind)))
 }
 
+/// The version of a new pool, if it is not to have features: one in eight has none. `MILLPOND_POOL_VERSION` says it for
+/// all.
+fn old_version(seed: u64) -> Option<u64> {
+    if let Ok(version) = std::env::var("MILLPOND_POOL_VERSION") {
+        let version = version.parse();
+        return Some(version.expect("MILLPOND_POOL_VERSION is a version"));
+    }
+    let mut random = Random::new(seed ^ 0x01D_F0E5);
+    let drawn = 1 + random.below(VERSION_LAST_NUMBERED as usize) as u64;
+    random.one_in(8).then(|| {
+        println!("pool version: {drawn}");
+        drawn
+    })
+}
+
 /// The name of every pool made here.
 pub const POOL: &str = "torture";
 
@@ -54,12 +70,18 @@ impl TestPool {
         Self::create_with_logs(devices, Vec::new())
     }
 
-    /// [`TestPool::create`] of a pool whose file systems are encrypted, or deduplicated, if the seed says so.
+    /// [`TestPool::create`] of a pool whose file systems are encrypted, or deduplicated, if the seed says so; or which
+    /// is of an older version, without what that lacks.
     ///
     /// # Errors
     /// The pool cannot be made.
     pub fn create_drawn(devices: Vec<NewDevice>, seed: u64) -> Result<Self, PoolError> {
         let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
+        if let Some(version) = old_version(seed) {
+            options.version = version;
+            options.root.populate = Some(crate::pool_model::real::populate_in(version));
+            return Self::create_as(options);
+        }
         options.root.populate = Some(crate::pool_model::real::populate());
         options.root.encryption = crate::encryption::draw(seed);
         options.root.properties.extend(deduplication(seed));
@@ -168,7 +190,8 @@ impl TestPool {
     /// # Panics
     /// If they cannot be set.
     pub fn draw_storage(&self, seed: u64, verified: bool, pool_model: Option<&mut PoolModel>) {
-        let changes = crate::pool_model::choose::storage(POOL, seed, verified);
+        let mut changes = crate::pool_model::choose::storage(POOL, seed, verified);
+        changes.retain(|change| crate::pool_model::real::is_known(self, change));
         let made_with = self.own_deduplication();
         for change in &changes {
             crate::pool_model::real::apply(self, change).expect("a property is set");
@@ -382,6 +405,9 @@ fn mount_with(
 /// If they do not; the message names the change.
 pub fn run_change(test_pool: &TestPool, pool_model: &mut PoolModel, chooser: &mut ChangeChooser) {
     let change = chooser.next(pool_model);
+    if !crate::pool_model::real::is_known(test_pool, &change) {
+        return;
+    }
     let wanted = pool_model.apply(&change);
     let found = crate::pool_model::real::apply(test_pool, &change);
     assert!(

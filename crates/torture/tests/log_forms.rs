@@ -120,7 +120,7 @@ impl Form {
         let used = records.len() + records_at;
         let mut block = BufferMut::zeroed(BLOCK);
         block[records_at..records_at + records.len()].copy_from_slice(&records);
-        let element = ChainElement::slim(next, used as u64, 0);
+        let element = ChainElement::new(next, used as u64, 0);
         element.encode(&mut block[at..], self.order);
         put_at(&mut block, at + 144, &MAGIC, self.order);
         put_at(&mut block, at + 152, &Identity::of(own).0, self.order);

@@ -1,8 +1,8 @@
 //! Rows in words: `docs/properties.md`, and the properties' section of the manual pages.
 
 use dsl::property::{
-    Access, DATASET_PROPERTIES, Default, Effect, Kind, Need, POOL_PROPERTIES, Row, Support, Types,
-    Unsupported, VDEV_PROPERTIES, Values,
+    Access, DATASET_PROPERTIES, Default, Effect, Kind, Need, POOL_PROPERTIES, Requirement, Row,
+    Support, Types, Unsupported, VDEV_PROPERTIES, Values,
 };
 
 use super::{RowText, Value, words_of};
@@ -92,9 +92,13 @@ fn needed(row: &Row, need: &Need) -> String {
         Values::Is(number) => format!("`{}`", shown(number)),
         Values::IsNot(number) => format!("All but `{}`", shown(number)),
         Values::Above(number) => format!("More than {}", shown(number)),
+        Values::Within(first, last) => format!("`{}` to `{}`", shown(first), shown(last)),
         Values::Low(number) => format!("`{}`, at every level,", shown(number)),
     };
-    format!("{values} needs the feature `{}`.", need.feature.name)
+    match need.requirement {
+        Requirement::Feature(feature) => format!("{values} needs the feature `{}`.", feature.name),
+        Requirement::Version(version) => format!("{values} needs pool version {version}."),
+    }
 }
 
 const fn effect_text(effect: Effect) -> &'static str {

@@ -3,7 +3,7 @@
 use admin::{Assignments, Failure, FailureKind, PropertyError, Value};
 use dsl::PropertyValue;
 use dsl::property::dataset::{self, CASESENSITIVITY, NORMALIZATION, UTF8ONLY, VERSION};
-use dsl::property::{CaseRule, Home, PropertyType, Row};
+use dsl::property::{CaseRule, Home, PropertyType, Requirement, Row};
 
 use super::contents::NewFileSystem;
 
@@ -25,8 +25,12 @@ pub(super) struct InsideValues {
 }
 
 impl InsideValues {
-    /// As asked, else as the parent has it, else plain.
-    pub(super) fn new(asked: &Assignments, inherited: &dyn Fn(&str) -> Option<u64>) -> Self {
+    /// As asked, else as the parent has it, else plain. `has`: what the pool has.
+    pub(super) fn new(
+        asked: &Assignments,
+        inherited: &dyn Fn(&str) -> Option<u64>,
+        has: &dyn Fn(Requirement) -> bool,
+    ) -> Self {
         let value = |row: &Row| {
             let found = asked.iter().find(|(key, _)| row.is(key));
             found.and_then(|(_, value)| value.number())
@@ -36,7 +40,7 @@ impl InsideValues {
             found.unwrap_or(row.default_number())
         };
         Self {
-            version: value(&VERSION).unwrap_or(VERSION.default_number()),
+            version: value(&VERSION).unwrap_or_else(|| newest_version(has)),
             utf8_only: or_parent(&UTF8ONLY) != 0,
             utf8_asked: value(&UTF8ONLY),
             normalization: or_parent(&NORMALIZATION),
@@ -63,6 +67,13 @@ impl InsideValues {
             owner: (sys::user_id(), sys::group_id()),
         })
     }
+}
+
+/// The newest version of file systems that the pool can have.
+fn newest_version(has: &dyn Fn(Requirement) -> bool) -> u64 {
+    let fits = |version: &u64| VERSION.needed(*version).is_none_or(has);
+    let newest = (1..=VERSION.default_number()).rev().find(fits);
+    newest.unwrap_or(1)
 }
 
 /// Assignments as the property layer stores them.

@@ -6,6 +6,7 @@ use admin::{Assignments, Failure, FailureKind, Value, human_bytes};
 use dmu::{Reservation, Tx};
 use dsl::Dataset;
 use dsl::property::{Figure, dataset as property};
+use format::ObjectSetPhys;
 use posix::VERSION_ACCOUNTING;
 
 use super::Service;
@@ -119,6 +120,13 @@ impl Service {
             .ok_or_else(|| refuse(FailureKind::Invalid, property.unknown_owner()))?;
         if self.figure(dataset, Figure::Version)? < VERSION_ACCOUNTING {
             let text = "the file system must be upgraded to version 4 or later";
+            return Err(refuse(FailureKind::Unsupported, text.to_owned()));
+        }
+        let root = dataset.root().map_err(unreadable)?;
+        let counts = ObjectSetPhys::FLAG_USER_ACCOUNTING;
+        if root.is_some_and(|root| root.flags & counts == 0) {
+            let text =
+                "it was made before version 15 of the pool, and does not count whose its space is";
             return Err(refuse(FailureKind::Unsupported, text.to_owned()));
         }
         // A file system that is open knows its limits: it must be the one that changes them.

@@ -10,6 +10,7 @@ use admin::{
 use base::clock::Clock;
 use base::{Guid, Txg};
 use device::{DeviceError, FileDevice};
+use dsl::property::Requirement;
 use dsl::property::dataset::KEYLOCATION;
 use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, MULTIHOST, VERSION};
 use dsl::{NewEncryption, PropertyValue};
@@ -340,10 +341,15 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
     }
     let mut checked = properties.clone();
     checked.retain(|(property, _)| !KEYLOCATION.is(property));
-    rules::check(target, &checked, &enabled)
+    let version = version(request);
+    let has = |needed| match needed {
+        Requirement::Feature(feature) => enabled(feature),
+        Requirement::Version(needed) => version >= needed,
+    };
+    rules::check(target, &checked, &has)
         .map_err(|error| Failure::cannot(FailureKind::Invalid, "create", &request.name, error))?;
     let (inside, outside) = split_inside(&properties);
-    let mut shape = InsideValues::new(&inside, &|_| None).shape(&request.name)?;
+    let mut shape = InsideValues::new(&inside, &|_| None, &has).shape(&request.name)?;
     shape.owner = maker.owner;
     Ok(dsl::NewPool {
         properties: stored(&outside)?,
@@ -353,12 +359,16 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
     })
 }
 
+/// The version of a new pool.
+fn version(request: &CreateRequest) -> u64 {
+    let asked = request.properties.iter().find(|(name, _)| VERSION.is(name));
+    let asked = asked.and_then(|(_, value)| value.number());
+    asked.unwrap_or(VERSION_FEATURES)
+}
+
 /// The features of a new pool: the default ones, or none, and those named.
 fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Feature>, Failure> {
-    let version = request.properties.iter().find(|(name, _)| VERSION.is(name));
-    if let Some((_, Value::Number(version))) = version
-        && *version < VERSION_FEATURES
-    {
+    if version(request) < VERSION_FEATURES {
         return Ok(Vec::new());
     }
     let limit = request

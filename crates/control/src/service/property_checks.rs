@@ -1,6 +1,7 @@
 //! Whether the property assignments of a request may be made in this pool.
 
 use admin::{Assignments, Failure, FailureKind, Value};
+use dsl::property::Requirement;
 use dsl::property::dataset::{COPIES, KEYLOCATION};
 
 use super::Service;
@@ -13,6 +14,14 @@ impl Service {
         self.dsl.mos().services.is_enabled(feature)
     }
 
+    /// Whether the pool has what a value needs.
+    pub(super) fn has(&self, needed: Requirement) -> bool {
+        match needed {
+            Requirement::Feature(feature) => self.feature_enabled(feature),
+            Requirement::Version(version) => self.pool.version() >= version,
+        }
+    }
+
     /// Refuses properties that cannot be set.
     pub(super) fn check_properties(
         &self,
@@ -23,12 +32,9 @@ impl Service {
     ) -> Result<(), Failure> {
         let mut properties = properties.clone();
         self.check_encrypted(verb, name, &mut properties)?;
-        rules::check(target, &properties, &|feature| {
-            self.feature_enabled(feature)
-        })
-        .map_err(|error| {
+        rules::check(target, &properties, &|needed| self.has(needed)).map_err(|error| {
             let kind = match error {
-                RuleError::Feature(_) | RuleError::NotYet(_) => FailureKind::Unsupported,
+                RuleError::Requirement(_) | RuleError::NotYet(_) => FailureKind::Unsupported,
                 RuleError::Property(_)
                 | RuleError::NoKey
                 | RuleError::OnlyNew(_)

@@ -41,7 +41,9 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         | DslError::Format { .. }
         | DslError::Damaged { .. }
         | DslError::Engine(_) => return (Kind::Medium, error.to_string()),
-        DslError::Unsupported { .. } => return (Kind::Unsupported, error.to_string()),
+        DslError::Unsupported { .. } | DslError::PoolVersion { .. } => {
+            return (Kind::Unsupported, error.to_string());
+        }
         DslError::Again { .. } => return (Kind::Busy, error.to_string()),
         DslError::KeyUnloaded { .. } => (Kind::Permission, "encryption key not loaded"),
         DslError::Key { .. } => return (Kind::Permission, error.to_string()),

@@ -3,8 +3,7 @@
 use admin::{
     Assignments, PropertyError, PropertyName, RowText, Types, Value, find_dataset_property,
 };
-use dsl::property::{Access, Row, Support, Unsupported, dataset};
-use format::features::Feature;
+use dsl::property::{Access, Requirement, Row, Support, Unsupported, dataset};
 
 use super::owners::OwnerProperty;
 
@@ -17,9 +16,9 @@ pub(crate) enum RuleError {
     /// Wrong for this kind of dataset, read-only, unknown.
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// A feature is not enabled.
+    /// A feature is not enabled, or the pool is of an older version.
     #[error("pool and or dataset must be upgraded to set this property or value")]
-    Feature(&'static Feature),
+    Requirement(Requirement),
     /// Only roots of encryption have a key of their own.
     #[error("keylocation must be 'none' for unencrypted datasets")]
     NoKey,
@@ -50,11 +49,11 @@ pub(crate) struct Target {
     pub(crate) creating: bool,
 }
 
-/// Checks all of them; `enabled` says whether a feature may be used.
+/// Checks all of them; `has` says whether the pool has what values need.
 pub(crate) fn check(
     target: Target,
     properties: &Assignments,
-    enabled: &dyn Fn(&Feature) -> bool,
+    has: &dyn Fn(Requirement) -> bool,
 ) -> Result<(), RuleError> {
     for (name, value) in properties {
         let found =
@@ -86,10 +85,10 @@ pub(crate) fn check(
         {
             return Err(RuleError::Automatic);
         }
-        if let Some(feature) = value.number().and_then(|number| property.needed(number))
-            && !enabled(feature)
+        if let Some(needed) = value.number().and_then(|number| property.needed(number))
+            && !has(needed)
         {
-            return Err(RuleError::Feature(feature));
+            return Err(RuleError::Requirement(needed));
         }
     }
     Ok(())

@@ -338,7 +338,8 @@ impl Work {
             footprint.spill = (!matches!(change, SpillChange::Remove)).then_some(new);
         }
         if touched {
-            footprint.flags.set(DnodeFlags::USED_BYTES, true);
+            let counts_bytes = context.counts_bytes;
+            footprint.flags.set(DnodeFlags::USED_BYTES, counts_bytes);
         }
         if context.account_owners {
             footprint.flags.set(DnodeFlags::USER_ACCOUNTED, true);

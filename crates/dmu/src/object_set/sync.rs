@@ -284,7 +284,7 @@ impl ObjectSet {
         if edited.touched {
             next.footprint
                 .flags
-                .set(format::dnode::DnodeFlags::USED_BYTES, true);
+                .set(format::dnode::DnodeFlags::USED_BYTES, context.counts_bytes);
         }
         Ok((next, edited.used_delta))
     }

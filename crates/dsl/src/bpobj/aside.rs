@@ -3,10 +3,10 @@
 
 use base::ObjectId;
 use dmu::Tx;
-use format::BlockPointer;
 use format::bpobj::BpobjPhys;
+use format::{BlockPointer, version};
 
-use super::{Bpobj, METERS, VERSION_SUBOBJECTS, add, unless_lost};
+use super::{Bpobj, METERS, add, unless_lost};
 use crate::error::Result;
 use crate::mos::{Mos, change_record};
 
@@ -23,7 +23,7 @@ impl Bpobj {
             new.set_compression(tx, info.compress)?;
         }
         METERS.put_aside.increment();
-        if self.mos.services.version() < VERSION_SUBOBJECTS {
+        if self.mos.services.version() < version::DEADLISTS {
             METERS.lists_lost.increment();
             return Ok(new);
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use base::{Guid, ObjectId, Txg};
 use dmu::{AllocateObject, Tx, Zap};
-use format::ObjectType;
 use format::dsl::DatasetPhys;
 use format::zap::NormalizationFlags;
+use format::{ObjectType, version};
 
 use super::Dataset;
 use crate::deadlist::Deadlist;
@@ -23,9 +23,6 @@ pub(crate) fn creation_txg(tx: &Tx) -> Txg {
         tx.txg()
     }
 }
-
-const VERSION_NEXT_CLONES: u64 = 11;
-const VERSION_DIRECTORY_CLONES: u64 = 26;
 
 /// A new head in a directory, which shows what `origin` shows.
 pub(crate) fn create_head(
@@ -49,11 +46,12 @@ pub(crate) fn create_head(
         Some(origin) => {
             let head = origin.directory().head()?;
             let head = head.ok_or_else(|| DslError::damaged(origin.id(), "it has no head"))?;
-            head.deadlist()?
-                .clone_keys(tx, origin.phys()?.creation_txg)?
+            let max = origin.phys()?.creation_txg;
+            let keys = || origin.txgs_before();
+            head.deadlist()?.empty_after(tx, max, keys)?
         }
         None => {
-            // The first of all: the origin of everything. Its keys come with its snapshot.
+            // The first of all: the origin of everything. Its keys come with its snapshot. Or any, in a pool without.
             Deadlist::create(mos, tx)?
         }
     };
@@ -67,7 +65,9 @@ pub(crate) fn create_head(
         phys.deadlist = deadlist.id();
         phys.fsid_guid = new_fsid(dsl);
         phys.guid = Guid(services.rng().nonzero_u64());
-        phys.flags = DatasetPhys::FLAG_UNIQUE_ACCURATE;
+        if services.version() >= version::UNIQUE_ACCURATE {
+            phys.flags = DatasetPhys::FLAG_UNIQUE_ACCURATE;
+        }
         if let (Some(origin), Some(source)) = (origin, &source) {
             phys.previous_snapshot = origin.id();
             phys.previous_snapshot_txg = source.creation_txg;
@@ -103,13 +103,13 @@ fn adopt(
     head: ObjectId,
 ) -> Result<()> {
     let mos = &dsl.mos;
-    let version = mos.services.version();
+    let known = mos.services.version();
     origin.change(tx, |phys| phys.child_count += 1)?;
-    if version >= VERSION_NEXT_CLONES {
+    if known >= version::ORIGIN {
         next_clones(dsl, tx, origin)?.add_int(tx, head.0, head.0)?;
     }
     directory.change(tx, |phys| phys.origin = origin.id())?;
-    if version >= VERSION_DIRECTORY_CLONES {
+    if known >= version::DEADLISTS {
         directory_clones(dsl, tx, &origin.directory())?.add_int(tx, head.0, head.0)?;
     }
     Ok(())

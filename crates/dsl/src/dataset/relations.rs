@@ -7,6 +7,7 @@ use dmu::ZapMatch;
 use format::bookmark::BookmarkPhys;
 use format::deadlist::parse_integer_key;
 use format::dsl::DatasetPhys;
+use format::version;
 
 use super::Dataset;
 use crate::error::{DslError, Result};
@@ -135,6 +136,9 @@ impl Dataset {
 
     /// The successors of this snapshot in clones: each clone's oldest snapshot, or its head.
     pub(crate) fn next_clones(&self) -> Result<Vec<Arc<Self>>> {
+        if self.dsl.services().version() < version::ORIGIN {
+            return self.next_clones_by_search();
+        }
         let zap = self.phys()?.next_clones;
         if zap.0 == 0 {
             return Ok(Vec::new());
@@ -146,6 +150,61 @@ impl Dataset {
         numbers
             .map(|number| self.dsl.dataset_by_id(ObjectId(number)))
             .collect()
+    }
+
+    /// The same where snapshots do not note them: every directory is looked at, if there are any.
+    fn next_clones_by_search(&self) -> Result<Vec<Arc<Self>>> {
+        let mut found = Vec::new();
+        if self.phys()?.child_count <= 1 {
+            return Ok(found);
+        }
+        for directory in self.dsl.every_directory()? {
+            if directory.phys()?.origin == self.id()
+                && let Some(head) = directory.head()?
+            {
+                found.push(head.oldest_own()?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The oldest dataset of a head's directory in its chain: a snapshot, or the head itself.
+    pub(crate) fn oldest_own(self: &Arc<Self>) -> Result<Arc<Self>> {
+        let directory = self.phys()?.directory;
+        let mut current = Arc::clone(self);
+        while let Some(previous) = current.previous()? {
+            if previous.phys()?.directory != directory {
+                break;
+            }
+            current = previous;
+        }
+        Ok(current)
+    }
+
+    /// The txgs of all snapshots before this dataset, down to 0: what its deadlist has as keys.
+    pub(crate) fn txgs_before(self: &Arc<Self>) -> Result<Vec<Txg>> {
+        let mut found = Vec::new();
+        let mut current = Some(Arc::clone(self));
+        while let Some(dataset) = current {
+            found.push(dataset.phys()?.previous_snapshot_txg);
+            current = dataset.previous()?;
+        }
+        Ok(found)
+    }
+
+    /// What a head does not share with the snapshot before it, reckoned from what that has and this one no longer.
+    pub(crate) fn unshared_bytes(&self) -> Result<u64> {
+        let shared = match self.previous()? {
+            Some(previous) => {
+                let dead = self.deadlist()?.sizes()?.used;
+                previous
+                    .phys()?
+                    .referenced_bytes
+                    .saturating_add_signed(-dead)
+            }
+            None => 0,
+        };
+        Ok(self.phys()?.referenced_bytes.saturating_sub(shared))
     }
 
     /// The heads of the clones of this snapshot, in no order.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use dmu::{ObjectSet, SyncContext, Tx};
 use format::dsl::UsedBy;
-use format::{BlockPointer, ObjectSetPhys, features};
+use format::{BlockPointer, ObjectSetPhys, features, version};
 
 use super::accounting::{Births, HeadAccounting};
 use super::burial::METERS;
@@ -42,7 +42,7 @@ impl Dataset {
         self.origin_txg()?;
         self.bookmarked_txg()?;
         if phys.previous_snapshot.0 != 0 {
-            self.deadlist()?.keys()?;
+            self.deadlist()?.look_ahead()?;
             self.previous()?;
         }
         Ok(object_set.look_ahead(pass.txg, pass.workers)?)
@@ -120,6 +120,7 @@ impl Dataset {
             workers: pass.workers,
             engine: pass.engine,
             hole_birth: self.dsl.services().references(&features::HOLE_BIRTH) != 0,
+            counts_bytes: self.dsl.services().version() >= version::COMPRESSED_TOTALS,
             account_owners: flags & ObjectSetPhys::FLAG_USER_ACCOUNTING != 0,
             account_objects: flags & ObjectSetPhys::FLAG_USER_OBJECT_ACCOUNTING != 0,
         }

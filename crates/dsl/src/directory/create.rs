@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::{AllocateObject, Tx};
-use format::ObjectType;
 use format::dsl::DirectoryPhys;
+use format::{ObjectType, version};
 
 use super::Directory;
 use crate::error::Result;
 use crate::layer::Dsl;
 use crate::mos::{Mos, change_record};
-
-const VERSION_USED_BREAKDOWN: u64 = 13;
 
 /// A new directory under `parent`.
 pub(crate) fn create_directory(
@@ -44,7 +42,7 @@ pub(crate) fn directory_object(mos: &Mos, tx: &Tx, parent: ObjectId) -> Result<O
     let object = mos.set.allocate(tx, &shape)?;
     let properties = mos.new_zap(tx, ObjectType::DSL_PROPERTIES, 0)?;
     let child_map = mos.new_zap(tx, ObjectType::DSL_DIRECTORY_CHILD_MAP, 0)?;
-    let breakdown = mos.services.version() >= VERSION_USED_BREAKDOWN;
+    let breakdown = mos.services.version() >= version::USED_BREAKDOWN;
     change_record(&object, tx, |phys: &mut DirectoryPhys| {
         phys.creation_time = mos.services.clock().now_s();
         phys.parent = parent;

@@ -194,6 +194,8 @@ pub enum Values {
     IsNot(u64),
     /// Larger ones.
     Above(u64),
+    /// From the first to the second.
+    Within(u64, u64),
     /// Those with these low seven bits, whatever the level above them.
     Low(u64),
 }
@@ -208,18 +210,28 @@ impl Values {
             Self::Is(one) => number == one,
             Self::IsNot(one) => number != one,
             Self::Above(limit) => number > limit,
+            Self::Within(first, last) => first <= number && number <= last,
             Self::Low(low) => number & LOW == low,
         }
     }
 }
 
-/// A feature that some values need.
+/// What a pool must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requirement {
+    /// This feature, enabled.
+    Feature(&'static Feature),
+    /// This version, or a later one.
+    Version(u64),
+}
+
+/// What some values need.
 #[derive(Debug, Clone, Copy)]
 pub struct Need {
     /// Which.
     pub values: Values,
     /// What.
-    pub feature: &'static Feature,
+    pub requirement: Requirement,
 }
 
 /// What changes beside the value when a property is set.

@@ -9,9 +9,9 @@ mod build;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use format::features::Feature;
-
-use super::facts::{Access, Default, Effect, Home, Kind, MountOption, Need, Shown, Support, Types};
+use super::facts::{
+    Access, Default, Effect, Home, Kind, MountOption, Need, Requirement, Shown, Support, Types,
+};
 use super::figure::Measured;
 use super::typed::{PropertyType, Shape};
 
@@ -44,7 +44,7 @@ pub struct Row {
     pub measured: Measured,
     /// How that is shown.
     pub shown: Shown,
-    /// The features that values need.
+    /// What values need: the first that fits counts.
     pub needs: &'static [Need],
     /// What changes with it.
     pub effects: &'static [Effect],
@@ -82,11 +82,11 @@ impl Row {
         false
     }
 
-    /// The feature that a number needs.
+    /// What a number needs.
     #[must_use]
-    pub fn needed(&self, number: u64) -> Option<&'static Feature> {
+    pub fn needed(&self, number: u64) -> Option<Requirement> {
         let need = self.needs.iter().find(|need| need.values.contain(number));
-        need.map(|need| need.feature)
+        need.map(|need| need.requirement)
     }
 
     /// The default of a number, 0 if there is none.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use dmu::{Tx, Zap};
-use format::ObjectType;
 use format::dsl::{UsedBy, property as suffix};
 use format::zap::Value;
+use format::{ObjectType, version};
 
 use super::dataset::{QUOTA, RESERVATION, find};
-use super::{Effect, PropertyValue, Row};
+use super::{Effect, PropertyValue, Requirement, Row};
 use crate::dataset::{Dataset, DatasetFeature};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -61,6 +61,10 @@ impl Task for SetProperties {
         const NAME_MAX: usize = 255;
         const TEXT_MAX: usize = 8191;
         let dataset = context.dsl.dataset(&self.name)?;
+        if dataset.is_snapshot() {
+            let since = version::SNAPSHOT_PROPERTIES;
+            context.dsl.require_version(since)?;
+        }
         for (name, change) in &self.changes {
             let (PropertyChange::Set(value) | PropertyChange::Receive(value)) = change else {
                 continue;
@@ -84,7 +88,7 @@ impl Task for SetProperties {
         for (name, change) in &self.changes {
             let before = Before::of(&dataset, name)?;
             let zap = own_zap(dsl, tx, &dataset)?;
-            write(&zap, tx, name, change)?;
+            write(&zap, tx, name, &known(dsl, change))?;
             // Effects look the value up anew.
             dsl.new_stamp();
             before.follow(dsl, tx, &dataset, name)?;
@@ -240,6 +244,21 @@ fn write_local(zap: &Zap, tx: &Tx, name: &str, value: &PropertyValue) -> Result<
     }
 }
 
+/// What becomes of a change in a pool that does not remember what was received: that is set there.
+fn known(dsl: &Dsl, change: &PropertyChange) -> PropertyChange {
+    if dsl.services().version() >= version::RECEIVED_PROPERTIES {
+        return change.clone();
+    }
+    match change {
+        PropertyChange::Set(value) | PropertyChange::Receive(value) => {
+            PropertyChange::Set(value.clone())
+        }
+        PropertyChange::Inherit | PropertyChange::RevertToReceived => PropertyChange::Inherit,
+        PropertyChange::ClearReceived => PropertyChange::ClearReceived,
+        PropertyChange::NoteReceived => PropertyChange::ClearReceived,
+    }
+}
+
 fn write(zap: &Zap, tx: &Tx, name: &str, change: &PropertyChange) -> Result<()> {
     match change {
         PropertyChange::Set(value) => write_local(zap, tx, name, value),
@@ -325,8 +344,10 @@ impl Before {
 
 /// Features of checksums and compressions count from the moment that the property is set.
 fn activate_for(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, row: &Row, value: u64) -> Result<()> {
-    let needed = row.needed(value);
-    let Some(feature) = needed.and_then(DatasetFeature::of) else {
+    let Some(Requirement::Feature(needed)) = row.needed(value) else {
+        return Ok(());
+    };
+    let Some(feature) = DatasetFeature::of(needed) else {
         return Ok(());
     };
     if dsl.services().is_enabled(feature.feature()) {

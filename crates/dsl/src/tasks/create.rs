@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dmu::{ObjectSet, Tx};
 use format::dsl::{DatasetPhys, key};
 use format::intent_log::LogHeader;
-use format::{ObjectSetKind, ObjectSetPhys, features};
+use format::{ObjectSetKind, ObjectSetPhys, features, version};
 
 use super::limits::{Counted, check_limits, count_from_now};
 use super::{change_count, split_path};
@@ -132,9 +132,10 @@ pub(crate) fn fill(
 ) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     dataset.open_key()?;
-    let object_set = ObjectSet::create(dataset.open_options(true), kind, tx)?;
-    if kind == ObjectSetKind::FileSystem {
-        let services = dsl.services();
+    let services = dsl.services();
+    let size = ObjectSetPhys::size_in(services.version());
+    let object_set = ObjectSet::create_sized(dataset.open_options(true), kind, tx, size)?;
+    if kind == ObjectSetKind::FileSystem && services.version() >= version::OWNER_ACCOUNTING {
         let mut flags = ObjectSetPhys::FLAG_USER_ACCOUNTING;
         if services.is_enabled(&features::USEROBJ_ACCOUNTING) {
             flags |= ObjectSetPhys::FLAG_USER_OBJECT_ACCOUNTING;

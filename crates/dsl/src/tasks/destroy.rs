@@ -5,12 +5,13 @@ use std::sync::Arc;
 use base::{ObjectId, Txg};
 use format::bookmark::BookmarkPhys;
 use format::dsl::{DatasetPhys, UsedBy, key};
-use format::features;
 use format::intent_log::LogHeader;
+use format::{features, version};
 
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed, remapped, without_repeats};
 use crate::dataset::{Dataset, next_clones};
+use crate::deadlist::Deadlist;
 use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -42,16 +43,10 @@ impl Task for DestroySnapshots {
         let mut sorted = Vec::with_capacity(self.names.len());
         for name in &self.names {
             let snapshot = find(context.dsl, name)?;
-            if snapshot.deadlist()?.is_legacy() {
-                let what = "a deadlist of an old pool version";
-                return Err(DslError::Unsupported {
-                    name: name.clone(),
-                    what,
-                });
-            }
             let phys = snapshot.phys()?;
             sorted.push((phys.creation_txg, name.clone()));
             if self.defer {
+                context.dsl.require_version(version::HOLDS)?;
                 continue;
             }
             if !snapshot.holds()?.is_empty() || snapshot.is_held_long() {
@@ -152,12 +147,16 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
     })?;
     snapshot.deactivate_all(tx)?;
     let keep_key = bookmarks_lose_snapshot(context, &head, &next, &phys)?;
-    let older = relink(context, snapshot, &next, &phys)?;
-    free_between(context, &next, &phys)?;
-    next.deadlist()?.merge(tx, phys.deadlist)?;
+    relink(context, snapshot, &next, &phys)?;
+    if next.deadlist()?.is_plain() {
+        free_plain(context, &next, &phys)?;
+    } else {
+        free_between(context, &next, &phys)?;
+        next.deadlist()?.merge(tx, phys.deadlist)?;
+    }
     remapped::merge(context, snapshot, &next, &phys)?;
     // Before the key goes, for what is between keys can only be summed while they are there.
-    recompute_unique(context, &next, &phys, older.as_ref())?;
+    recompute_unique(context, &next, &phys)?;
     if !keep_key {
         if next.is_snapshot() {
             head.deadlist()?.remove_key(tx, phys.creation_txg)?;
@@ -226,15 +225,14 @@ fn bookmarks_lose_snapshot(
     Ok(keep)
 }
 
-/// Takes the snapshot out of its chain; the older neighbour of the same chain.
+/// Takes the snapshot out of its chain.
 fn relink(
     context: &TaskContext<'_>,
     snapshot: &Arc<Dataset>,
     next: &Arc<Dataset>,
     phys: &DatasetPhys,
-) -> Result<Option<Arc<Dataset>>> {
+) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
-    let mut older = None;
     if let Some(previous) = snapshot.previous()? {
         let before = previous.phys()?;
         if before.next_snapshot == snapshot.id() {
@@ -249,13 +247,11 @@ fn relink(
             clones.remove_int(tx, snapshot.id().0)?;
             clones.add_int(tx, next.id().0, next.id().0)?;
         }
-        older = Some(previous);
     }
     next.change(tx, |next| {
         next.previous_snapshot = phys.previous_snapshot;
         next.previous_snapshot_txg = phys.previous_snapshot_txg;
-    })?;
-    Ok(older)
+    })
 }
 
 /// Frees what only the snapshot had: born after the one before it, dropped before the one after.
@@ -268,6 +264,20 @@ fn free_between(context: &TaskContext<'_>, next: &Arc<Dataset>, phys: &DatasetPh
     let directory = next.directory();
     directory.charge(tx, UsedBy::Snapshots, -sizes)?;
     dsl.charge_free(tx, sizes)
+}
+
+/// Both steps where the next one's deadlist has no keys: every block in it is looked at, in this txg. What only the
+/// snapshot had is freed, the rest joins the snapshot's own deadlist, which is the next one's from now on.
+fn free_plain(context: &TaskContext<'_>, next: &Arc<Dataset>, phys: &DatasetPhys) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let dead = next.deadlist()?;
+    let rest = Deadlist::open(&dsl.mos, phys.deadlist)?;
+    let sizes = dead.divide(tx, phys.previous_snapshot_txg, &rest, &mut |pointer| {
+        dsl.release(tx, pointer)
+    })?;
+    next.change(tx, |next| next.deadlist = rest.id())?;
+    dead.destroy(tx)?;
+    next.directory().charge(tx, UsedBy::Snapshots, -sizes)
 }
 
 /// A txg that is no snapshot's any more is no key of the heads cloned after it either.
@@ -290,7 +300,6 @@ fn recompute_unique(
     context: &TaskContext<'_>,
     next: &Arc<Dataset>,
     phys: &DatasetPhys,
-    older: Option<&Arc<Dataset>>,
 ) -> Result<()> {
     let tx = context.tx;
     if next.is_snapshot() {
@@ -302,28 +311,26 @@ fn recompute_unique(
             .sizes_between(phys.previous_snapshot_txg, Some(phys.creation_txg))?;
         return next.change(tx, |next| change(&mut next.unique_bytes, gained.used));
     }
-    let head = next.phys()?;
-    let shared = match older {
-        Some(older) => {
-            let dead = next.deadlist()?.sizes()?.used;
-            older.phys()?.referenced_bytes.saturating_add_signed(-dead)
-        }
-        None => 0,
-    };
-    let unique = head.referenced_bytes.saturating_sub(shared);
-    next.change(tx, |next| next.unique_bytes = unique)?;
-    let reservation = next.ref_reservation()?;
+    renew_unique(tx, next)
+}
+
+/// What a head has for itself, counted anew; what its reservation still keeps follows.
+pub(super) fn renew_unique(tx: &dmu::Tx, head: &Dataset) -> Result<()> {
+    let before = head.phys()?.unique_bytes;
+    let unique = head.unshared_bytes()?;
+    head.change(tx, |head| head.unique_bytes = unique)?;
+    let reservation = head.ref_reservation()?;
     if reservation == 0 {
         return Ok(());
     }
-    let before = reservation.saturating_sub(head.unique_bytes);
+    let before = reservation.saturating_sub(before);
     let after = reservation.saturating_sub(unique);
     let delta = after.wrapping_sub(before).cast_signed();
     let sizes = Sizes {
         used: delta,
         ..Sizes::ZERO
     };
-    next.directory().charge(tx, UsedBy::RefReservation, sizes)
+    head.directory().charge(tx, UsedBy::RefReservation, sizes)
 }
 
 /// Destroys a head that has no snapshots and no children.
@@ -376,10 +383,6 @@ pub(super) fn check_head(context: &TaskContext<'_>, path: &str) -> Result<()> {
     }
     if directory.has_children()? {
         return Err(DslError::HasChildren { name: name() });
-    }
-    if head.deadlist()?.is_legacy() {
-        let what = "a deadlist of an old pool version";
-        return Err(DslError::Unsupported { name: name(), what });
     }
     if head.is_in_use() || head.is_held_long() {
         return Err(DslError::busy(name()));

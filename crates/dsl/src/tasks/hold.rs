@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Zap;
-use format::ObjectType;
 use format::config::directory as keys;
 use format::dsl::DatasetPhys;
+use format::{ObjectType, version};
 
 use super::destroy::destroy_snapshot;
 use super::without_repeats;
@@ -37,6 +37,7 @@ impl Task for Hold {
     type Output = ();
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        context.dsl.require_version(version::HOLDS)?;
         without_repeats(&mut self.holds);
         /// Tags are names in a ZAP; temporary ones get a prefix there.
         const TAG_MAX: usize = 255 - 17;

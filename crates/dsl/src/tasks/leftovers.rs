@@ -52,6 +52,7 @@ impl Dsl {
             }
         }
         let mut kept = Kept(&mut done.kept);
+        kept.unless_damaged("space of datasets", self.count_unique())?;
         let has_holds = kept.unless_damaged("temporary holds", self.has_temporary_holds())?;
         if has_holds == Some(true) {
             let released = self.run(ReleaseTemporary);

@@ -130,16 +130,9 @@ impl Task for Promote {
                 other: parties.old_directory.name(),
             });
         }
-        for (name, snapshot) in &parties.shared {
+        for (name, _) in &parties.shared {
             if parties.clone.snapshot(name)?.is_some() {
                 return Err(DslError::exists(format!("{}@{name}", self.path)));
-            }
-            if snapshot.deadlist()?.is_legacy() {
-                let what = "a deadlist of an old pool version";
-                return Err(DslError::Unsupported {
-                    name: self.path.clone(),
-                    what,
-                });
             }
         }
         let moved = parties.moved()?.used;
@@ -196,9 +189,11 @@ fn swap_successors(dsl: &Dsl, tx: &Tx, parties: &Parties) -> Result<()> {
     let oldest = oldest(parties)?;
     let origin = &parties.origin;
     let phys = origin.phys()?;
-    let clones = next_clones(dsl, tx, origin)?;
-    clones.remove_int(tx, oldest.id().0)?;
-    clones.add_int(tx, phys.next_snapshot.0, phys.next_snapshot.0)?;
+    if phys.next_clones.0 != 0 {
+        let clones = next_clones(dsl, tx, origin)?;
+        clones.remove_int(tx, oldest.id().0)?;
+        clones.add_int(tx, phys.next_snapshot.0, phys.next_snapshot.0)?;
+    }
     let unique = oldest
         .deadlist()?
         .sizes_between(phys.previous_snapshot_txg, None)?;

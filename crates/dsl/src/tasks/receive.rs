@@ -220,7 +220,7 @@ impl BeginReceive {
         if record.stored()?.guid != sealed.keys.guid {
             return Err(DslError::OtherKeys { name: name() });
         }
-        refuse_unmaintained(dataset, &name())
+        Ok(())
     }
 
     /// Whether the snapshot that is continued has the vectors that the stream says.
@@ -703,27 +703,13 @@ fn check_unmodified(head: &Arc<Dataset>, source: &Arc<Dataset>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be written: without its key, or by this version.
+/// Refuses what cannot be written without its key.
 fn refuse_unwritable(dataset: &Dataset, name: &str) -> Result<()> {
     let record = dataset.directory().key_record()?;
     if record.is_some_and(|record| !record.is_loaded()) {
         return Err(DslError::KeyUnloaded {
             name: name.to_owned(),
         });
-    }
-    refuse_unmaintained(dataset, name)
-}
-
-/// Refuses what this version does not write.
-fn refuse_unmaintained(dataset: &Dataset, name: &str) -> Result<()> {
-    let refuse = |what| {
-        Err(DslError::Unsupported {
-            name: name.to_owned(),
-            what,
-        })
-    };
-    if dataset.deadlist()?.is_legacy() {
-        return refuse("a deadlist of an old pool version");
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use base::{Guid, ObjectId};
+use base::{Guid, ObjectId, Txg};
 use dmu::{AllocateObject, Tx};
-use format::ObjectType;
-use format::dsl::{DatasetPhys, UsedBy, key};
+use format::dsl::{DatasetPhys, UsedBy, hidden, key};
+use format::{ObjectType, version};
 
 use super::limits::{Counted, check_limits};
 use super::{change_count, note_snapshots_changed};
@@ -44,6 +44,9 @@ impl Task for Snapshot {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        if !self.properties.is_empty() {
+            context.dsl.require_version(version::SNAPSHOT_PROPERTIES)?;
+        }
         let mut seen = std::collections::BTreeSet::new();
         let mut made_in = Vec::new();
         for name in &self.names {
@@ -53,13 +56,6 @@ impl Task for Snapshot {
                 return Err(DslError::exists(name.as_str()));
             }
             check_txg(context, &head)?;
-            if head.deadlist()?.is_legacy() {
-                let what = "a deadlist of an old pool version";
-                return Err(DslError::Unsupported {
-                    name: path.to_owned(),
-                    what,
-                });
-            }
             check_reservation(&head)?;
             made_in.push(head.directory());
         }
@@ -99,6 +95,14 @@ pub(super) fn check_reservation(head: &Dataset) -> Result<()> {
     Ok(())
 }
 
+/// The txg that a snapshot is of. Nothing is older than the origin of all, in whatever txg an upgrade makes it.
+fn txg_taken(tx: &Tx, name: &str) -> Txg {
+    match name {
+        hidden::ORIGIN => Txg(1),
+        _ => creation_txg(tx),
+    }
+}
+
 /// Takes a snapshot of a head that was synced in this txg.
 pub(crate) fn take(
     context: &TaskContext<'_>,
@@ -117,13 +121,14 @@ pub(crate) fn take(
     let object = mos.set.allocate(tx, &shape)?;
     let id = object.id();
     let services = &mos.services;
+    let taken = txg_taken(tx, name);
     change_record(&object, tx, |snapshot: &mut DatasetPhys| {
         *snapshot = DatasetPhys {
             next_snapshot: head.id(),
             snapshot_names: ObjectId(0),
             child_count: 1,
             creation_time: services.clock().now_s(),
-            creation_txg: creation_txg(tx),
+            creation_txg: taken,
             unique_bytes: 0,
             fsid_guid: new_fsid(dsl),
             guid: Guid(services.rng().nonzero_u64()),
@@ -146,7 +151,7 @@ pub(crate) fn take(
     }
     head.change(tx, |head| {
         head.previous_snapshot = id;
-        head.previous_snapshot_txg = creation_txg(tx);
+        head.previous_snapshot_txg = taken;
         head.unique_bytes = 0;
     })?;
     let names = head.snapshot_names()?;
@@ -225,8 +230,12 @@ fn renew_deadlist(
 ) -> Result<()> {
     let tx = context.tx;
     let old = head.deadlist()?;
-    let new = old.clone_keys(tx, base::Txg(u64::MAX))?;
-    let mut keys = old.entries()?;
+    let new = old.empty_after(tx, Txg(u64::MAX), || head.txgs_before())?;
+    if new.is_plain() {
+        return head.change(tx, |head| head.deadlist = new.id());
+    }
+    // Known already, unless the list of before has none.
+    let mut keys = if old.is_plain() { &new } else { &old }.entries()?;
     let mut wanted = vec![phys.previous_snapshot_txg];
     for bookmark in head.bookmarks()? {
         if bookmark.phys.counts_freed() && bookmark.phys.creation_txg > phys.previous_snapshot_txg {

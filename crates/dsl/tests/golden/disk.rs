@@ -104,6 +104,9 @@ impl Services for ReadOnly {
     fn version(&self) -> u64 {
         5000
     }
+    fn raise_version(&self, _: &Tx, _: u64) -> dmu::Result<()> {
+        Ok(())
+    }
     fn is_writable(&self) -> bool {
         false
     }

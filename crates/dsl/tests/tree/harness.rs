@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use base::{ObjectId, ObjectSetId, Txg};
 use dmu::{AllocateObject, BlockStore, ObjectSet, OpenObjectSet, SyncWorkers, Tx};
-use format::{ObjectSetKind, ObjectType};
+use format::uberblock::VERSION_FEATURES;
+use format::{ObjectSetKind, ObjectSetPhys, ObjectType};
 use millpond_dsl::tasks::{Clone, CreateDataset, DestroyHead, DestroySnapshots, Promote, Snapshot};
 use millpond_dsl::{Dsl, DslError, NewPool, OpenDsl, SyncPass, Task};
 use txg::{Engine, EngineConfig};
@@ -26,7 +27,12 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) fn new(seed: u64, disabled: &[&'static str]) -> Self {
-        let memory = Memory::new(seed, disabled);
+        Self::of_version(seed, disabled, VERSION_FEATURES)
+    }
+
+    /// A new pool of a version.
+    pub(crate) fn of_version(seed: u64, disabled: &[&'static str], version: u64) -> Self {
+        let memory = Memory::new(seed, disabled, version);
         let store: Arc<dyn BlockStore> = memory.clone();
         let options = OpenObjectSet {
             store,
@@ -35,7 +41,8 @@ impl Harness {
             objects_max: 1000,
         };
         let tx = Tx::syncing(Txg(4));
-        let mos = ObjectSet::create(options, ObjectSetKind::Meta, &tx).unwrap();
+        let size = ObjectSetPhys::size_in(version);
+        let mos = ObjectSet::create_sized(options, ObjectSetKind::Meta, &tx, size).unwrap();
         memory::new_directory(&mos, &tx);
         let workers = SyncWorkers::new(1);
         let engine = Engine::new(EngineConfig::default());
@@ -100,6 +107,12 @@ impl Harness {
             self.dsl.sync(pass).unwrap();
         });
         self.finish();
+    }
+
+    /// What a txg's sync begins with: no head may be found that cannot be written.
+    pub(crate) fn look_ahead(&self) {
+        self.with_pass(1, |pass| self.dsl.look_ahead(pass).unwrap());
+        assert_eq!(self.dsl.stopped_heads(), []);
     }
 
     pub(crate) fn finish(&mut self) {

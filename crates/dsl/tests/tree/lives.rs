@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use format::features;
 use millpond_dsl::tasks::{
-    CreateBookmark, DestroyBookmark, DestroyHead, DestroySnapshots, Promote, Rename, Rollback,
+    CreateBookmark, DestroyBookmark, DestroyHead, DestroySnapshots, Promote, RaiseVersion, Rename,
+    Rollback,
 };
 use millpond_dsl::{Dsl, DslError, PropertyChange, PropertyValue, SetProperties};
 
@@ -80,6 +81,7 @@ fn step(harness: &mut Harness, choice: &mut Choice, count: usize) -> Option<DslE
     if choice.below(8) == 0 {
         harness.free(&head, 2 + choice.below(4) as u64);
     }
+    harness.look_ahead();
     let result = match (choice.below(14), taken) {
         (0, _) => harness.run(create(&format!("{head}/f{count}"))).map(drop),
         (1..=3, _) => harness.run(snapshot(&format!("{head}@s{count}"))).map(drop),
@@ -129,9 +131,21 @@ fn random_life(seed: u64, steps: usize) {
         1 => vec![features::LIVELIST.guid, features::BOOKMARK_WRITTEN.guid],
         _ => vec![features::EMPTY_BPOBJ.guid, features::ASYNC_DESTROY.guid],
     };
-    let mut harness = Harness::new(seed, &disabled);
+    live(Harness::new(seed, &disabled), seed, steps, &[]);
+}
+
+/// A random life; `versions`: what the pool is upgraded to in it, one after the other.
+fn live(mut harness: Harness, seed: u64, steps: usize, versions: &[u64]) {
     let mut choice = Choice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let stretch = steps.div_ceil(versions.len() + 1).max(1);
     for count in 0..steps {
+        if count != 0
+            && count % stretch == 0
+            && let Some(&version) = versions.get(count / stretch - 1)
+        {
+            harness.run(RaiseVersion { version }).unwrap();
+            harness.check();
+        }
         let (_, snapshots) = names(&harness.dsl);
         let kept = choice.of(&snapshots).cloned();
         let before = kept.as_ref().map(|name| harness.contents(name));
@@ -159,14 +173,46 @@ fn steps() -> usize {
     })
 }
 
+/// The seeds of a test: those that always run, or the one that is asked for.
+fn seeds(usual: u64) -> Vec<u64> {
+    match std::env::var("MILLPOND_SEED") {
+        Ok(seed) => vec![seed.parse().expect("MILLPOND_SEED is a number")],
+        Err(_) => (1..=usual).collect(),
+    }
+}
+
 #[test]
 fn random_lives_keep_every_account() {
-    let seeds = match std::env::var("MILLPOND_SEED") {
-        Ok(seed) => vec![seed.parse().expect("MILLPOND_SEED is a number")],
-        Err(_) => (1..=3).collect(),
-    };
-    for seed in seeds {
+    for seed in seeds(3) {
         println!("repeat with MILLPOND_SEED={seed}");
         random_life(seed, steps());
+    }
+}
+
+#[test]
+fn random_lives_of_old_pools_and_their_upgrades() {
+    const VERSIONS: [(u64, &[u64]); 16] = [
+        (1, &[]),
+        (1, &[2, 9, 28]),
+        (2, &[5000]),
+        (3, &[26]),
+        (8, &[11, 13]),
+        (9, &[]),
+        (10, &[]),
+        (10, &[11, 26, 5000]),
+        (25, &[]),
+        (25, &[26, 5000]),
+        (11, &[]),
+        (12, &[13, 28]),
+        (14, &[5000]),
+        (15, &[25, 26]),
+        (23, &[]),
+        (11, &[5000]),
+    ];
+    for seed in seeds(VERSIONS.len() as u64) {
+        println!("repeat with MILLPOND_SEED={seed}");
+        let (version, later) = VERSIONS[seed as usize % VERSIONS.len()];
+        let harness = Harness::of_version(seed, &[], version);
+        live(harness, seed, steps(), later);
     }
 }

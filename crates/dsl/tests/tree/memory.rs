@@ -1,6 +1,7 @@
 //! A pool in memory: blocks by number, features by count, and no devices.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::clock::{Clock, ManualClock};
@@ -10,6 +11,7 @@ use codec::{Checksum, ChecksumValue, Compression};
 use dmu::{BlockError, BlockStore, BlockWrite, BlockWriter, Tx, Zap};
 use format::features::{self, Feature};
 use format::intent_log::LogHeader;
+use format::uberblock::VERSION_FEATURES;
 use format::{BlockPointer, Dva, ObjectType};
 use millpond_dsl::{HistoryEvent, Services, SpaceClass, StoragePolicy, WriterSource};
 use sys::Buffer;
@@ -42,6 +44,7 @@ pub(crate) struct Memory {
     /// While it is not none, each look finds a block charged with more than the one before.
     pub(crate) mischarged: Mutex<Option<u64>>,
     disabled: Vec<&'static str>,
+    version: AtomicU64,
     clock: ManualClock,
     rng: SeededRng,
 }
@@ -75,14 +78,16 @@ pub(crate) fn block_number(pointer: &BlockPointer) -> Option<u64> {
 struct Missing(u64);
 
 impl Memory {
-    pub(crate) fn new(seed: u64, disabled: &[&'static str]) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, disabled: &[&'static str], version: u64) -> Arc<Self> {
         let mut counts = BTreeMap::new();
         for feature in [
             &features::HOLE_BIRTH,
             &features::EMBEDDED_DATA,
             &features::LZ4_COMPRESS,
         ] {
-            counts.insert(feature.guid, 1);
+            if version >= VERSION_FEATURES {
+                counts.insert(feature.guid, 1);
+            }
         }
         Arc::new(Self {
             blocks: Mutex::default(),
@@ -95,6 +100,7 @@ impl Memory {
             kept: Mutex::default(),
             mischarged: Mutex::default(),
             disabled: disabled.to_vec(),
+            version: AtomicU64::new(version),
             clock: ManualClock::new(1_700_000_000_000_000_000),
             rng: SeededRng::new(seed),
         })
@@ -185,13 +191,17 @@ impl Services for Memory {
         &self.rng
     }
     fn version(&self) -> u64 {
-        5000
+        self.version.load(Ordering::Relaxed)
+    }
+    fn raise_version(&self, _: &Tx, version: u64) -> dmu::Result<()> {
+        self.version.store(version, Ordering::Relaxed);
+        Ok(())
     }
     fn is_writable(&self) -> bool {
         true
     }
     fn is_enabled(&self, feature: &Feature) -> bool {
-        !self.disabled.contains(&feature.guid)
+        self.version() >= VERSION_FEATURES && !self.disabled.contains(&feature.guid)
     }
     fn references(&self, feature: &Feature) -> u64 {
         self.count(feature).max(0) as u64
@@ -281,6 +291,7 @@ forward! {
     clock() -> &dyn Clock;
     rng() -> &dyn Rng;
     version() -> u64;
+    raise_version(tx: &Tx, version: u64) -> dmu::Result<()>;
     is_writable() -> bool;
     is_enabled(feature: &Feature) -> bool;
     references(feature: &Feature) -> u64;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::Zap;
 use format::dsl::{DatasetPhys, DirectoryPhys, UsedBy};
-use format::features;
 use format::record::get_at;
-use format::{BlockPointer, ObjectType};
+use format::{BlockPointer, ObjectType, features, version};
+use millpond_dsl::property::dataset::REFRESERVATION;
 use millpond_dsl::{Bpobj, DatasetFeature, Deadlist, Dsl, Sizes};
 
 use crate::blocks::{sum, tree};
@@ -151,7 +151,10 @@ impl Checker<'_> {
                     unique,
                     "unique of snapshot {id}"
                 );
-                let clones = if phys.next_clones.0 == 0 {
+                let clones = if self.dsl.mos().services.version() < version::ORIGIN {
+                    let is_clone = |one: &&DirectoryPhys| one.origin == *id;
+                    self.directories.values().filter(is_clone).count() as u64
+                } else if phys.next_clones.0 == 0 {
                     0
                 } else {
                     self.zap(phys.next_clones).len().unwrap()
@@ -179,7 +182,12 @@ impl Checker<'_> {
         expected.retain(|number| !mine.contains(number));
         let mut found = BTreeSet::new();
         let mut total = Sizes::ZERO;
-        for (key, list) in self.deadlist(phys.deadlist).entries().unwrap() {
+        let dead = self.deadlist(phys.deadlist);
+        let lists = match dead.is_plain() {
+            true => BTreeMap::from([(Txg(0), dead.id())]),
+            false => dead.entries().unwrap(),
+        };
+        for (key, list) in lists {
             let list = Bpobj::open(self.dsl.mos(), list).unwrap();
             total += list.sizes().unwrap();
             list.for_each(&mut |pointer, _| {
@@ -192,11 +200,7 @@ impl Checker<'_> {
             .unwrap();
         }
         assert_eq!(found, expected, "deadlist of {id}");
-        assert_eq!(
-            total,
-            self.deadlist(phys.deadlist).sizes().unwrap(),
-            "sizes of {id}'s dead"
-        );
+        assert_eq!(total, dead.sizes().unwrap(), "sizes of {id}'s dead");
     }
 
     fn check_directories(&self) {
@@ -204,7 +208,15 @@ impl Checker<'_> {
             let name = self.dsl.directory_by_id(*id).unwrap().name();
             let used = |by: UsedBy| phys.used_breakdown[by.index()].cast_signed();
             let total: i64 = UsedBy::ALL.into_iter().map(used).sum();
-            assert_eq!(phys.used_bytes.cast_signed(), total, "breakdown of {name}");
+            let breaks_down = phys.flags & DirectoryPhys::FLAG_USED_BREAKDOWN != 0;
+            assert_eq!(
+                total != 0,
+                breaks_down && phys.used_bytes != 0,
+                "breakdown of {name}"
+            );
+            if breaks_down {
+                assert_eq!(phys.used_bytes.cast_signed(), total, "breakdown of {name}");
+            }
             let children: Vec<_> = self
                 .directories
                 .values()
@@ -214,7 +226,9 @@ impl Checker<'_> {
                 .iter()
                 .map(|child| child.used_bytes.cast_signed())
                 .sum();
-            assert_eq!(used(UsedBy::Children), below, "children of {name}");
+            if breaks_down {
+                assert_eq!(used(UsedBy::Children), below, "children of {name}");
+            }
             let reserved: i64 = children
                 .iter()
                 .map(|child| {
@@ -224,15 +238,17 @@ impl Checker<'_> {
                         .cast_signed()
                 })
                 .sum();
-            assert_eq!(
-                used(UsedBy::ChildReservations),
-                reserved,
-                "reservations under {name}"
-            );
+            if breaks_down {
+                assert_eq!(
+                    used(UsedBy::ChildReservations),
+                    reserved,
+                    "reservations under {name}"
+                );
+            }
             if phys.head_dataset.0 == 0 || name.contains('$') {
                 continue;
             }
-            self.check_own(*id, phys, &name, &children);
+            self.check_own(*id, phys, &name, &children, below + reserved);
         }
     }
 
@@ -242,8 +258,10 @@ impl Checker<'_> {
         phys: &DirectoryPhys,
         name: &str,
         children: &[&DirectoryPhys],
+        by_children: i64,
     ) {
-        let origin_txg = self.datasets[&phys.origin].0.creation_txg;
+        let origin = self.datasets.get(&phys.origin);
+        let origin_txg = origin.map_or(Txg(0), |(phys, _)| phys.creation_txg);
         let (_, blocks) = &self.datasets[&phys.head_dataset];
         let head = sum(
             self.memory,
@@ -258,8 +276,17 @@ impl Checker<'_> {
             dead += self.dead_between(own.deadlist, origin_txg);
         }
         let used = |by: UsedBy| phys.used_breakdown[by.index()].cast_signed();
-        assert_eq!(used(UsedBy::Head), head.used, "head of {name}");
-        assert_eq!(used(UsedBy::Snapshots), dead.used, "snapshots of {name}");
+        if phys.flags & DirectoryPhys::FLAG_USED_BREAKDOWN != 0 {
+            assert_eq!(used(UsedBy::Head), head.used, "head of {name}");
+            assert_eq!(used(UsedBy::Snapshots), dead.used, "snapshots of {name}");
+        } else {
+            let unique = self.datasets[&phys.head_dataset].0.unique_bytes;
+            let dataset = self.dsl.dataset_by_id(phys.head_dataset).unwrap();
+            let reserved = dataset.get(REFRESERVATION).unwrap().value;
+            let unused = reserved.saturating_sub(unique).cast_signed();
+            let total = head.used + dead.used + by_children + unused;
+            assert_eq!(phys.used_bytes.cast_signed(), total, "what {name} uses");
+        }
         let mut all = head + dead;
         for child in children {
             all += Sizes::stored(0, child.compressed_bytes, child.uncompressed_bytes);
@@ -344,6 +371,9 @@ impl Checker<'_> {
     }
 
     fn note_deadlist(&mut self, id: ObjectId) {
+        if self.deadlist(id).is_plain() {
+            return self.note_bpobj(id);
+        }
         self.note(id);
         for list in self.deadlist(id).entries().unwrap().into_values() {
             self.note_bpobj(list);
@@ -464,10 +494,9 @@ impl Checker<'_> {
         let mut reachable: BTreeSet<u64> = self.reachable.keys().copied().collect();
         reachable.extend(mos.iter().filter_map(block_number));
         let pool = self.zap(ObjectId(1));
-        let free = ObjectId(pool.lookup(b"free_bpobj").unwrap().unwrap());
-        Bpobj::open(self.dsl.mos(), free)
-            .unwrap()
-            .for_each(&mut |pointer, _| {
+        if let Some(free) = pool.lookup(b"free_bpobj").unwrap() {
+            let list = Bpobj::open(self.dsl.mos(), ObjectId(free)).unwrap();
+            list.for_each(&mut |pointer, _| {
                 waiting += Sizes::of(store, pointer);
                 if let Some(number) = block_number(pointer) {
                     assert!(reachable.insert(number), "a waiting block is reachable");
@@ -475,6 +504,7 @@ impl Checker<'_> {
                 Ok(())
             })
             .unwrap();
+        }
         for pointer in deleted_blocks(self.dsl) {
             waiting += Sizes::of(store, &pointer);
             if let Some(number) = block_number(&pointer) {

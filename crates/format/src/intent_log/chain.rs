@@ -42,7 +42,7 @@ const _: () = assert!(
 /// Where a log block keeps its chain structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainForm {
-    /// At the end of the block (pools before version 26).
+    /// At the end of the block (pools before version 23).
     Old,
     /// At the head of the block, so that only the used part need be written.
     Slim,
@@ -114,16 +114,22 @@ impl ChainForm {
         }
     }
 
+    /// Where the records of a block start.
+    #[must_use]
+    pub fn records_offset(self) -> usize {
+        match self {
+            Self::Old => 0,
+            Self::Slim => ChainElement::SIZE,
+        }
+    }
+
     /// The part of the block that holds records.
     ///
     /// # Errors
     /// When the length used is impossible.
     pub fn records(self, element: &ChainElement, size: usize) -> Result<RecordRange, FormatError> {
         let used = usize::try_from(element.used_bytes).unwrap_or(usize::MAX);
-        let range = match self {
-            Self::Old => 0..used,
-            Self::Slim => ChainElement::SIZE..used,
-        };
+        let range = self.records_offset()..used;
         let limit = match self {
             Self::Old => size.saturating_sub(ChainElement::SIZE),
             Self::Slim => size,
@@ -163,10 +169,10 @@ impl ChainElement {
         })
     }
 
-    /// The structure of a block in the slim form that holds `used_bytes` in all, and with which
+    /// The structure of a block whose records end at `used_bytes`, and with which
     /// `following` more make a commit; the checksum is sealed when the block is whole.
     #[must_use]
-    pub fn slim(next: BlockPointer, used_bytes: u64, following: u64) -> Self {
+    pub fn new(next: BlockPointer, used_bytes: u64, following: u64) -> Self {
         Self {
             following,
             next,

@@ -36,7 +36,6 @@ VER  DESCRIPTION
  27  Improved snapshot creation performance
  28  Multiple vdev replacements
 
-Pools of versions 1 to 25 are read, those of 26 to 28 also written.
 For more information on a particular version, including supported releases,
 see the ZFS Administration Guide.
 

@@ -24,15 +24,13 @@ pub(crate) struct Blocks {
     pub(crate) cache_bytes: usize,
     /// Whether the pool is to be written.
     pub(crate) writable: bool,
-    /// Whether it charges space by deflate ratios.
-    pub(crate) deflates: bool,
 }
 
 /// Devices and pipeline: blocks can be read.
 pub(crate) struct Foundation {
     pub(crate) vdevs: Arc<VdevTree>,
     pub(crate) pipeline: Arc<Pipeline>,
-    pub(super) store: Arc<PipelineStore>,
+    pub(crate) store: Arc<PipelineStore>,
     /// Where blocks that cannot be read are noted.
     pub(super) errors: Arc<ErrorLog>,
     allocator: Arc<LateAllocator>,
@@ -74,7 +72,7 @@ impl Foundation {
         pipeline.error_log = Some(errors.clone());
         pipeline.granularity = granularity(config);
         let pipeline = Arc::new(Pipeline::new(pipeline));
-        let store = PipelineStore::new(Arc::clone(&pipeline), blocks.deflates);
+        let store = PipelineStore::new(Arc::clone(&pipeline));
         Self {
             vdevs: Arc::clone(vdevs),
             pipeline,

@@ -6,7 +6,7 @@ use codec::{Checksum, Compression, ZstdLevel};
 use dmu::BlockKind;
 use dsl::StoragePolicy;
 use dsl::property::RedundantMetadata;
-use format::ObjectType;
+use format::{ObjectType, version};
 use pipeline::{AllocationClass, DedupMode, WritePolicy};
 
 /// The rules of an object set: its effective properties, as far as writing goes.
@@ -42,6 +42,11 @@ const OFF: u64 = 2;
 const VERIFY: u64 = 256;
 /// From this level on, `max` keeps one more copy.
 const LEVEL_MAX: u8 = 2;
+
+/// The most copies that a pool of a version makes of a block.
+pub(crate) const fn copies_max(known: u64) -> u8 {
+    if known < version::COPIES { 1 } else { 3 }
+}
 
 impl WriteRules {
     /// The rules of the pool's own object set.

@@ -8,6 +8,7 @@ use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};
 use format::BlockPointer;
 use format::block_pointer::Dva;
 use pipeline::{FreeError, Pipeline, PrefetchRequest, Prefetcher, ReadError, ReadRequest};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
 use txg::{Engine, SyncContext};
@@ -16,7 +17,7 @@ use txg::{Engine, SyncContext};
 pub(crate) struct PipelineStore {
     pipeline: Arc<Pipeline>,
     /// Whether the pool charges space by deflate ratios.
-    deflates: bool,
+    deflates: AtomicBool,
     /// Its threads start with the first request.
     prefetcher: OnceLock<Prefetcher>,
     /// Known once the pool is open: what says so is read through this store.
@@ -36,12 +37,12 @@ enum Opened {
 }
 
 impl PipelineStore {
-    /// A store over `pipeline`; `deflates`: the pool charges space by deflate ratios (all since version 9).
+    /// A store over `pipeline`, of a pool that charges space by deflate ratios.
     #[must_use]
-    pub(crate) fn new(pipeline: Arc<Pipeline>, deflates: bool) -> Self {
+    pub(crate) fn new(pipeline: Arc<Pipeline>) -> Self {
         Self {
             pipeline,
-            deflates,
+            deflates: AtomicBool::new(true),
             prefetcher: OnceLock::new(),
             opened: OnceLock::new(),
         }
@@ -50,6 +51,16 @@ impl PipelineStore {
     /// Holes that are written from now on tell when they were made.
     pub(crate) fn write_hole_births(&self) {
         self.pipeline.set_hole_birth(true);
+    }
+
+    /// Log blocks that are allocated from now on are of the newer form.
+    pub(crate) fn write_slim_logs(&self) {
+        self.pipeline.set_slim_logs(true);
+    }
+
+    /// Says whether the pool charges space by deflate ratios, as all do that were made since version 3.
+    pub(crate) fn set_deflates(&self, deflates: bool) {
+        self.deflates.store(deflates, Ordering::Relaxed);
     }
 
     /// Sets the salt of checksums.
@@ -159,7 +170,7 @@ impl PipelineStore {
             return 0;
         }
         let dvas = pointer.dvas();
-        if !self.deflates {
+        if !self.deflates.load(Ordering::Relaxed) {
             return dvas.map(|dva| dva.asize).sum();
         }
         let layouts = self.pipeline.vdevs().layouts();

@@ -15,6 +15,7 @@ use format::config::{directory, keys};
 use format::features::{self, Feature};
 use format::history::HistoryPhys;
 use format::uberblock::VERSION_FEATURES;
+use format::version;
 use format::zap::Value;
 use std::sync::Arc;
 
@@ -61,8 +62,10 @@ impl NewPool<'_> {
             let of_layouts: Vec<_> = tops.filter_map(VdevConfig::feature).collect();
             self.feature_tables(pool, (classed, &of_layouts))?;
         }
-        let history = self.history()?;
-        pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
+        if self.version >= version::HISTORY {
+            let history = new_history(self.objects, self.tx, self.capacity_bytes)?;
+            pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
+        }
         let config = self.packed_list()?;
         pool.add(self.tx, directory::CONFIG.as_bytes(), config.id().0)?;
         pool.add(
@@ -70,7 +73,9 @@ impl NewPool<'_> {
             directory::CREATION_VERSION.as_bytes(),
             self.version,
         )?;
-        pool.add(self.tx, directory::DEFLATE.as_bytes(), 1)?;
+        if self.version >= version::DEFLATE {
+            pool.add(self.tx, directory::DEFLATE.as_bytes(), 1)?;
+        }
         let deferred = self.deferred_frees()?;
         pool.add(self.tx, directory::SYNC_BPLIST.as_bytes(), deferred.id().0)?;
         let salt = Value::bytes(&self.salt);
@@ -161,28 +166,6 @@ impl NewPool<'_> {
         u64::from(used)
     }
 
-    fn history(&self) -> Result<Arc<Object>> {
-        let object = self.objects.allocate(
-            self.tx,
-            &AllocateObject {
-                object_type: ObjectType::HISTORY,
-                block_size: HISTORY_BLOCK_SIZE,
-                bonus_type: ObjectType::HISTORY_OFFSETS,
-                bonus_len: size_u16(HistoryPhys::SIZE),
-                ..AllocateObject::default()
-            },
-        )?;
-        let header = HistoryPhys {
-            create_length: 0,
-            ring_size: (self.capacity_bytes / 1000).clamp(HISTORY_RING_MIN, HISTORY_RING_MAX),
-            begin: 0,
-            end: 0,
-            records_lost: 0,
-        };
-        object.modify_bonus(self.tx, |bonus| header.encode(bonus, ByteOrder::NATIVE))?;
-        Ok(object)
-    }
-
     fn packed_list(&self) -> Result<Arc<Object>> {
         Ok(self.objects.allocate(
             self.tx,
@@ -204,12 +187,23 @@ impl NewPool<'_> {
                 object_type: ObjectType::BPOBJ,
                 block_size: DEFERRED_BLOCK_SIZE,
                 bonus_type: ObjectType::BPOBJ_HEADER,
-                bonus_len: size_u16(BpobjPhys::SIZE_V2),
+                bonus_len: size_u16(self.list_header_size()),
                 ..AllocateObject::default()
             },
         )?;
         object.set_overrides(self.tx, 0, COMPRESSION_OFF)?;
         Ok(object)
+    }
+
+    /// The bonus of lists of block pointers.
+    const fn list_header_size(&self) -> usize {
+        if self.version < version::COMPRESSED_TOTALS {
+            BpobjPhys::SIZE_V0
+        } else if self.version < version::DEADLISTS {
+            BpobjPhys::SIZE_V1
+        } else {
+            BpobjPhys::SIZE_V2
+        }
     }
 
     fn vdev_zaps(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
@@ -232,6 +226,31 @@ impl NewPool<'_> {
         }
         Ok(())
     }
+}
+
+/// The object of the history of a pool that can hold so many bytes.
+pub(crate) fn new_history(
+    objects: &Arc<ObjectSet>,
+    tx: &Tx,
+    capacity_bytes: u64,
+) -> dmu::Result<Arc<Object>> {
+    let shape = AllocateObject {
+        object_type: ObjectType::HISTORY,
+        block_size: HISTORY_BLOCK_SIZE,
+        bonus_type: ObjectType::HISTORY_OFFSETS,
+        bonus_len: size_u16(HistoryPhys::SIZE),
+        ..AllocateObject::default()
+    };
+    let object = objects.allocate(tx, &shape)?;
+    let header = HistoryPhys {
+        create_length: 0,
+        ring_size: (capacity_bytes / 1000).clamp(HISTORY_RING_MIN, HISTORY_RING_MAX),
+        begin: 0,
+        end: 0,
+        records_lost: 0,
+    };
+    object.modify_bonus(tx, |bonus| header.encode(bonus, ByteOrder::NATIVE))?;
+    Ok(object)
 }
 
 fn size_u16(size: usize) -> u16 {

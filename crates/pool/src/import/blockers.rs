@@ -6,7 +6,6 @@ use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
 use format::config::directory;
-use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::checkpoint;
@@ -27,10 +26,6 @@ pub(crate) struct Inspection<'a> {
 impl Inspection<'_> {
     /// The first blocker, apart from those inside datasets.
     pub(crate) fn blocker(&self) -> Result<Option<ImportBlocker>> {
-        if self.uberblock.version < VERSION_DEADLISTS {
-            let version = self.uberblock.version;
-            return Ok(Some(ImportBlocker::LegacyVersion { version }));
-        }
         if let Some(blocker) = self.vdev_blocker() {
             return Ok(Some(blocker));
         }

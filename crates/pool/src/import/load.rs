@@ -11,7 +11,7 @@ use codec::Salt;
 use dmu::{ObjectSet, Zap};
 use format::config::{VdevType, directory, keys};
 use format::nvlist::decode_xdr;
-use format::{ObjectSetKind, Uberblock};
+use format::{ObjectSetKind, Uberblock, version};
 use vdev::TxgRanges;
 
 use crate::assembly::{Blocks, Foundation, WithObjects};
@@ -26,8 +26,6 @@ use crate::vdevs::dtl;
 
 /// No configuration object is longer.
 const CONFIG_SIZE_MAX: u64 = 64 << 20;
-/// Versions from which on space is charged by deflate ratio.
-const VERSION_DEFLATE: u64 = 9;
 
 /// How to load.
 #[derive(Clone, Copy, Debug)]
@@ -214,7 +212,6 @@ impl Stage {
         let blocks = Blocks {
             cache_bytes: options.cache_bytes,
             writable: options.writable,
-            deflates: uberblock.version >= VERSION_DEFLATE,
         };
         let foundation = Foundation::new(config, &tree.vdevs, blocks);
         let opened = ObjectSet::open(foundation.own_objects(), &uberblock.root);
@@ -261,8 +258,13 @@ impl Stage {
         let mos = &self.objects.mos;
         removed::load(mos, &self.directory, &config.root, &self.tree.vdevs)?;
         let features = Features::open(&self.objects.mos, &self.directory)?;
-        self.objects
-            .foundation
+        let foundation = &self.objects.foundation;
+        // A pool that was made without goes on without, whatever its version is now.
+        let deflates = self.directory.lookup(directory::DEFLATE.as_bytes())?;
+        foundation.store.set_deflates(deflates.is_some());
+        let slim = uberblock.version >= version::SLIM_LOGS;
+        foundation.pipeline.set_slim_logs(slim);
+        foundation
             .pipeline
             .set_hole_birth(features.is_active(&format::features::HOLE_BIRTH));
         if let Some(salt) = self.salt()? {

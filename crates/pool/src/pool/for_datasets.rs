@@ -36,6 +36,10 @@ impl Services for PoolServices {
         self.version.load(Ordering::Relaxed)
     }
 
+    fn raise_version(&self, tx: &Tx, version: u64) -> dmu::Result<()> {
+        self.raise_pool_version(tx, version)
+    }
+
     fn is_writable(&self) -> bool {
         self.writable.load(Ordering::Relaxed)
     }

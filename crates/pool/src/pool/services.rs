@@ -13,12 +13,14 @@ use format::deadlist::parse_integer_key;
 use format::features::{self, Feature};
 use format::nvlist::{NvList, Value};
 use format::uberblock::VERSION_FEATURES;
+use format::version::{HISTORY, SLIM_LOGS};
 
 use crate::allocation::limits::{Limits, SpaceFigures};
 use crate::blocks::PipelineStore;
 use crate::blocks::dedup::DedupTables;
 use crate::blocks::references::BlockReferenceTable;
 use crate::config::state::ConfigState;
+use crate::create::new_objects::new_history;
 use crate::error::Result;
 use crate::events::Events;
 use crate::logs::intent_logs::IntentLogs;
@@ -116,21 +118,32 @@ impl PoolServices {
 
     /// Raises the pool's version; in syncing context. With the last numbered one behind it, the pool gets tables of
     /// features, all disabled.
-    pub(crate) fn raise_version(&self, tx: &Tx, version: u64) -> Result<()> {
+    pub(super) fn raise_pool_version(&self, tx: &Tx, version: u64) -> dmu::Result<()> {
         let before = self.version.load(Ordering::Relaxed);
         if before >= version {
             return Ok(());
         }
+        let has_history = self.directory.lookup(directory::HISTORY.as_bytes())?;
+        if version >= HISTORY && has_history.is_none() {
+            let capacity = self.limits.figures().size;
+            let history = new_history(&self.mos, tx, capacity)?;
+            let key = directory::HISTORY.as_bytes();
+            self.directory.add(tx, key, history.id().0)?;
+            self.history.set_object(history);
+        }
+        let text = format!("version={version}");
+        self.history
+            .internal(tx, "set", &text, None, self.clock.now_s())?;
         if before < VERSION_FEATURES && version >= VERSION_FEATURES {
             self.features.make_tables(&self.mos, &self.directory, tx)?;
         }
         self.version.store(version, Ordering::Relaxed);
+        if version >= SLIM_LOGS {
+            self.store.write_slim_logs();
+        }
         self.config.change(|config| {
             config.list.set(keys::VERSION, version);
         });
-        let text = format!("version={version}");
-        self.history
-            .internal(tx, "set", &text, None, self.clock.now_s())?;
         Ok(())
     }
 

@@ -13,41 +13,27 @@ use crate::sync::tasks::{FirstPass, SyncTask};
 static ENABLE: LockClass = LockClass::new("pool.features_to_enable", rank::LAST - 30);
 static PENDING: LockClass = LockClass::new("pool.settings", rank::LAST - 30);
 
-/// The version that the next txg raises the pool to, and the features that it enables.
-pub(crate) struct FeaturesToEnable(Mutex<Upgrade>);
-
-#[derive(Default)]
-struct Upgrade {
-    version: Option<u64>,
-    features: Vec<&'static Feature>,
-}
+/// The features that the next txg enables.
+pub(crate) struct FeaturesToEnable(Mutex<Vec<&'static Feature>>);
 
 impl FeaturesToEnable {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(&ENABLE, Upgrade::default())))
+        Arc::new(Self(Mutex::new(&ENABLE, Vec::new())))
     }
 
     /// Enables features in the next txg.
     pub(crate) fn enable_next(&self, wanted: &[&'static Feature]) {
-        self.0.lock().features.extend_from_slice(wanted);
-    }
-
-    /// Raises the version in the next txg, before any feature is enabled.
-    pub(crate) fn raise_next(&self, version: u64) {
-        self.0.lock().version = Some(version);
+        self.0.lock().extend_from_slice(wanted);
     }
 }
 
 impl SyncTask for FeaturesToEnable {
     fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
         let waiting = std::mem::take(&mut *self.0.lock());
-        if waiting.version.is_some() || !waiting.features.is_empty() {
+        if !waiting.is_empty() {
             pass.services.ensure_salt(pass.tx)?;
         }
-        if let Some(version) = waiting.version {
-            pass.services.raise_version(pass.tx, version)?;
-        }
-        for feature in waiting.features {
+        for feature in waiting {
             pass.services.enable_feature(pass.tx, feature)?;
         }
         Ok(())

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use base::Guid;
 use format::config::{VdevType, keys};
+use format::version;
 use space::{ClassKind, PoolSpace};
 use vdev::{Condition, ErrorCounts, Leaf, LeafStatistics, VdevAux, VdevState, VdevTree};
 
 use crate::allocation::limits::SpaceFigures;
 use crate::config::VdevConfig;
+use crate::error::Result;
 use crate::mos::data_error::DataError;
 use crate::scan::phys::ScanPhys;
+use crate::vdevs::new::require;
 
 /// What a top-level vdev is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,15 @@ pub enum VdevRole {
 }
 
 impl VdevRole {
+    /// Refuses what pools of this version do not know.
+    pub(crate) fn check_version(self, known: u64) -> Result<()> {
+        match self {
+            Self::Log => require(known, version::LOG_DEVICES, "log devices"),
+            // Those of features are asked for these.
+            Self::Data | Self::Special | Self::Dedup => Ok(()),
+        }
+    }
+
     /// The class of its space.
     pub(crate) const fn class(self) -> ClassKind {
         match self {

@@ -178,8 +178,8 @@ fn pass_over(pool: &Pool, scrub: &Scrub, (epoch, target): (u64, Target)) {
 /// The object sets that come after one, each with the txg after which its blocks are its own.
 fn successors(dsl: &Dsl, target: Target, after: Txg) -> dsl::Result<Vec<(ObjectId, Txg)>> {
     let Target::Dataset(id) = target else {
-        let origin = dsl.origin_snapshot()?;
-        return Ok(origin.into_iter().map(|id| (id, after)).collect());
+        let first = dsl.first_datasets()?;
+        return Ok(first.into_iter().map(|id| (id, after)).collect());
     };
     let dataset = dsl.dataset_by_id(id)?;
     let taken = dataset.phys()?.creation_txg;

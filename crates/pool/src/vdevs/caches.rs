@@ -14,7 +14,7 @@ use dsl::property::CachePolicy;
 use dsl::property::dataset::SECONDARYCACHE;
 use format::config::keys;
 use format::label::{self, PoolState};
-use format::{BlockPointer, NvList, Uberblock, l2arc as layout};
+use format::{BlockPointer, NvList, Uberblock, l2arc as layout, version};
 use l2arc::{Admission, CacheDeviceState, CacheDeviceStatistics};
 use sys::BufferMut;
 use vdev::{Leaf, LeafConfig};
@@ -24,7 +24,7 @@ use crate::error::{PoolError, Result};
 use crate::import::options::{ImportOptions, Rewind};
 use crate::pool::Pool;
 use crate::vdevs::device_lists::{self, labelled_as};
-use crate::vdevs::new::{NewDevice, leaf_config, min_ashift, open_device};
+use crate::vdevs::new::{NewDevice, leaf_config, min_ashift, open_device, require};
 use crate::vdevs::remote;
 use crate::vdevs::spares::is_there;
 
@@ -118,6 +118,7 @@ impl Pool {
     pub fn add_caches(&self, new: &[NewDevice], ashift: Option<u32>, force: bool) -> Result<()> {
         let writer = self.writer()?;
         self.check_running()?;
+        require(self.version(), version::CACHE_DEVICES, "cache devices")?;
         let _one = writer.vdev_changes.alone();
         let mut added = Vec::new();
         for device in new {

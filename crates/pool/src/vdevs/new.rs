@@ -6,10 +6,10 @@ use std::sync::Arc;
 use base::random::Rng;
 use base::{Guid, Txg};
 use device::{Access, BlockDevice, DeviceKind};
-use format::NvList;
 use format::config::{VdevType, keys};
 use format::features::Feature;
 use format::label::{self, PoolState};
+use format::{NvList, version};
 use layout::{Draid, Kind, Layout, RaidZ};
 use space::VdevGeometry;
 
@@ -26,6 +26,16 @@ pub enum NewDevice {
     Path(PathBuf),
     /// A device that is open already, and what to call it.
     Open(PathBuf, Arc<dyn BlockDevice>),
+}
+
+/// Refuses something in a pool of version `known` that pools have since version `since`.
+pub(crate) fn require(known: u64, since: u64, what: &str) -> Result<()> {
+    if known >= since {
+        return Ok(());
+    }
+    Err(PoolError::Invalid {
+        reason: format!("{what} need pool version {since}"),
+    })
 }
 
 /// A top-level vdev that a pool gets.
@@ -53,6 +63,15 @@ pub struct DraidWidth {
 }
 
 impl NewVdev {
+    /// Refuses what pools of this version do not know.
+    pub(crate) fn check_version(&self, known: u64) -> Result<()> {
+        match self {
+            Self::RaidZ(3.., _) => require(known, version::TRIPLE_PARITY, "raidz3 vdevs"),
+            Self::RaidZ(2, _) => require(known, version::DOUBLE_PARITY, "raidz2 vdevs"),
+            Self::Single(_) | Self::Mirror(_) | Self::RaidZ(..) | Self::Draid(..) => Ok(()),
+        }
+    }
+
     /// Whether its blocks are in stripes with parity: nothing can be moved to such a vdev.
     pub(crate) const fn has_parity(&self) -> bool {
         match self {

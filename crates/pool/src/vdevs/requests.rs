@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use base::{Guid, Txg, VdevId};
 use dsl::property::pool::ASHIFT;
-use format::BlockPointer;
-use format::Uberblock;
 use format::config::keys;
-use format::features;
+use format::{BlockPointer, Uberblock, features, version};
 use intent::Log;
 
 use crate::config::{PoolConfig, VdevConfig};
@@ -16,7 +14,7 @@ use crate::pool::status::VdevRole;
 use crate::pool::{Pool, Writer};
 use crate::vdevs::changes::Change;
 use crate::vdevs::devices::{Devices, open_top};
-use crate::vdevs::new::{NewVdev, Preparation, prepare_top};
+use crate::vdevs::new::{NewVdev, Preparation, prepare_top, require};
 
 /// Txgs after which what a chain held is free again.
 const TXGS_TO_EMPTY: usize = 6;
@@ -102,6 +100,10 @@ impl Pool {
                 reason: "pool must be upgraded to add these vdevs".to_owned(),
             });
         }
+        for (role, vdev) in new {
+            role.check_version(self.version())?;
+            vdev.check_version(self.version())?;
+        }
         let mut config = self.config();
         check_layouts(&config, new)?;
         let mut devices = Devices::default();
@@ -141,6 +143,7 @@ impl Pool {
                 reason: "only log devices can be removed by this version".to_owned(),
             });
         }
+        require(self.version(), version::HOLES, "log devices that can go")?;
         let id = top.id();
         let barred = writer.syncer.log_devices.bar(id);
         let result = self.empty_logs(writer, id);

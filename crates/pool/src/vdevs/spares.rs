@@ -13,7 +13,7 @@ use base::{Guid, Txg};
 use device::{Access, BlockDevice};
 use format::config::{VdevType, keys};
 use format::label::{self, PoolState};
-use format::{BlockPointer, NvList, Uberblock, features};
+use format::{BlockPointer, NvList, Uberblock, features, version};
 use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
@@ -25,7 +25,7 @@ use crate::rebuild::fill::Fill;
 use crate::vdevs::device_lists::{self, labelled_as};
 use crate::vdevs::disks::AttachOptions;
 use crate::vdevs::dtl;
-use crate::vdevs::new::{NewDevice, leaf_config, open_device};
+use crate::vdevs::new::{NewDevice, leaf_config, open_device, require};
 use crate::vdevs::remote;
 use crate::vdevs::spare_rooms;
 
@@ -104,6 +104,7 @@ impl Pool {
     pub fn add_spares(&self, new: &[NewDevice], force: bool) -> Result<()> {
         let writer = self.writer()?;
         self.check_running()?;
+        require(self.version(), version::DOUBLE_PARITY, "hot spares")?;
         let _one = writer.vdev_changes.alone();
         let mut labelled = Vec::new();
         let added = self.prepare_spares(new, force, &mut labelled);

@@ -137,6 +137,7 @@ impl SyncTarget for Target {
                 workers: &self.workers,
                 engine: engine.as_deref(),
                 hole_birth: true,
+                counts_bytes: true,
                 account_owners: true,
                 account_objects: true,
             };

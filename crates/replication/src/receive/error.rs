@@ -38,6 +38,9 @@ pub enum ReceiveError {
     /// The pool has not enabled a feature of the stream.
     #[error("pool must be upgraded to receive this stream (feature {0})")]
     Upgrade(&'static str),
+    /// The pool is older than what the stream has.
+    #[error("pool must be upgraded to receive this stream (version {0})")]
+    UpgradeTo(u64),
     /// Making its key of a passphrase would take too long.
     #[error(
         "its key takes {0} iterations (pbkdf2iters), and no more than {PBKDF2_ITERATIONS_SECONDS} are received"

@@ -16,7 +16,7 @@ use format::redaction::SNAPSHOTS_MAX;
 use format::stream::{
     BeginRecord, FLAG_CASE_INSENSITIVE, FLAG_CLONE, FLAG_FREE_RECORDS, FLAG_SPILL_BLOCK,
 };
-use format::{NvList, ObjectSetKind};
+use format::{NvList, ObjectSetKind, version};
 use stream::{Features, begin_name, decode_list};
 
 use super::objects::{CHECKSUMS, COMPRESSIONS};
@@ -145,6 +145,11 @@ impl Head {
             (Features::REDACTED, &REDACTED_DATASETS),
         ];
         let services = &dsl.mos().services;
+        if self.features.contains(Features::SA_SPILL)
+            && services.version() < version::SYSTEM_ATTRIBUTES
+        {
+            return Err(ReceiveError::UpgradeTo(version::SYSTEM_ATTRIBUTES));
+        }
         for (feature, of_pool) in needed {
             if self.features.contains(feature) && !services.is_enabled(of_pool) {
                 return Err(ReceiveError::Upgrade(of_pool.guid));

@@ -5,12 +5,15 @@ use super::{Change, Head, PoolModel};
 use crate::real;
 use crate::test_pool::{TestPool, mount};
 use base::clock::SystemClock;
+use dsl::property::Requirement;
+use dsl::property::dataset::{self, VERSION};
 use dsl::tasks::{
     Clone, CreateBookmark, CreateDataset, DestroyBookmark, DestroyHead, DestroySnapshots, Hold,
     Promote, Release, Rename, RenameSnapshot, Rollback, Snapshot,
 };
-use dsl::{Dataset, PropertyChange, SetProperties};
-use format::ObjectSetKind;
+use dsl::{Dataset, PropertyChange, PropertyValue, SetProperties};
+use format::uberblock::VERSION_FEATURES;
+use format::{ObjectSetKind, version};
 use std::sync::Arc;
 
 type Outcome<T = ()> = dsl::Result<T>;
@@ -18,8 +21,22 @@ type Outcome<T = ()> = dsl::Result<T>;
 /// Fills a new file system.
 #[must_use]
 pub fn populate() -> dsl::tasks::Populate {
-    Box::new(|objects, tx| {
-        let new = posix::NewFileSystem::default();
+    populate_in(VERSION_FEATURES)
+}
+
+/// The same in a pool of a version: of the newest version that it can be there.
+#[must_use]
+pub fn populate_in(pool_version: u64) -> dsl::tasks::Populate {
+    let fits = |version: &u64| match VERSION.needed(*version) {
+        Some(Requirement::Version(since)) => since <= pool_version,
+        Some(Requirement::Feature(_)) | None => true,
+    };
+    let newest = (1..=VERSION.default_number()).rev().find(fits);
+    Box::new(move |objects, tx| {
+        let new = posix::NewFileSystem {
+            version: newest.unwrap_or(1),
+            ..posix::NewFileSystem::default()
+        };
         posix::create_file_system(tx, objects, &SystemClock, &new)
             .map(drop)
             .map_err(|error| error.to_string())
@@ -45,7 +62,7 @@ pub fn apply(test_pool: &TestPool, change: &Change) -> Outcome {
                 kind: ObjectSetKind::FileSystem,
                 properties: Vec::new(),
                 case_insensitive: false,
-                populate: Some(populate()),
+                populate: Some(populate_in(test_pool.pool.version())),
             })
             .map(drop),
         Change::Clone(origin, path) => dsl
@@ -109,6 +126,24 @@ fn apply_small(test_pool: &TestPool, change: &Change) -> Outcome {
         Change::Set(path, name, value) => set(path, name, PropertyChange::Set(value.clone())),
         Change::Inherit(path, name) => set(path, name, PropertyChange::Inherit),
         _ => unreachable!("handled by the caller"),
+    }
+}
+
+/// Whether the pool knows such changes: older ones lack some.
+#[must_use]
+pub fn is_known(test_pool: &TestPool, change: &Change) -> bool {
+    let version = test_pool.pool.version();
+    match change {
+        Change::Set(_, name, PropertyValue::Number(value)) => {
+            match dataset::find(name).and_then(|row| row.needed(*value)) {
+                Some(Requirement::Version(since)) => version >= since,
+                Some(Requirement::Feature(_)) => version >= VERSION_FEATURES,
+                None => true,
+            }
+        }
+        Change::Hold(..) | Change::DestroySnapshots(_, true) => version >= version::HOLDS,
+        Change::Bookmark(..) => version >= VERSION_FEATURES,
+        _ => true,
     }
 }
 

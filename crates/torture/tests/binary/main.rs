@@ -39,6 +39,7 @@ mod mounting;
 mod multihost;
 mod names;
 mod network_disks;
+mod old_versions;
 mod owners;
 mod packages;
 mod partitions;

@@ -8,11 +8,12 @@ use dmu::{ObjectSet, Tx};
 use dsl::property::dataset::{
     COPIES, KEYLOCATION, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find,
 };
-use dsl::property::{Home, Row};
+use dsl::property::{Home, Requirement, Row};
 use dsl::tasks::{CreateDataset, CreateEncrypted, Populate};
 use dsl::{Actor, Dataset, DslError, NewEncryption, PropertyValue, SpaceClass, volume};
 use format::ObjectSetKind;
 use format::features::ENCRYPTION;
+use format::version::UNIQUE_ACCURATE;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
@@ -63,7 +64,7 @@ impl PoolChange for Create {
         service.check_created(name, target, properties, &encryption)?;
         let task = match self.volume {
             None => service.new_file_system(name, properties)?,
-            Some(spec) => new_volume(name, spec, properties)?,
+            Some(spec) => new_volume(name, spec, properties, service.reserves_by())?,
         };
         service.check_reservations(name, &task.properties)?;
         let task = CreateEncrypted {
@@ -258,12 +259,23 @@ impl Service {
         })
     }
 
+    /// The property that keeps room for what a volume may hold.
+    fn reserves_by(&self) -> &'static Row {
+        let since = Requirement::Version(UNIQUE_ACCURATE);
+        match self.has(since) {
+            true => REFRESERVATION.row(),
+            false => RESERVATION.row(),
+        }
+    }
+
     /// What is kept inside a new file system: as asked, else as its parent has it.
     fn inside_values(&self, parent: &str, asked: &Assignments) -> Result<InsideValues, Failure> {
         let parent = self.dsl.head(parent).map_err(unreadable)?;
         let set = parent.object_set().ok();
         let inherited = |name: &str| posix::stored_number(set.as_ref()?, name);
-        Ok(InsideValues::new(asked, &inherited))
+        Ok(InsideValues::new(asked, &inherited, &|needed| {
+            self.has(needed)
+        }))
     }
 }
 
@@ -271,6 +283,7 @@ fn new_volume(
     name: &str,
     spec: VolumeSpec,
     properties: &Assignments,
+    reserves_by: &'static Row,
 ) -> Result<CreateDataset, Failure> {
     let number = |row: &Row, default: u64| {
         let found = properties.iter().find(|(name, _)| row.is(name));
@@ -298,14 +311,14 @@ fn new_volume(
         .filter(|(name, _)| find(name).is_none_or(|row| row.home != Home::Volume))
         .cloned()
         .collect();
-    let given = outside.iter().any(|(name, _)| REFRESERVATION.is(name));
+    let given = outside.iter().any(|(name, _)| reserves_by.is(name));
     if !spec.sparse && !given {
         let reservation = volume_reservation(
             spec.size,
             block_size,
             number(&COPIES, COPIES.default_number()),
         );
-        outside.push((REFRESERVATION.name.to_owned(), Value::Number(reservation)));
+        outside.push((reserves_by.name.to_owned(), Value::Number(reservation)));
     }
     let populate: Populate = Box::new(move |set: &Arc<ObjectSet>, tx: &Tx| {
         volume::populate(set, tx, spec.size, block_size).map_err(|error| error.to_string())

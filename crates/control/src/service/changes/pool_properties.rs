@@ -9,6 +9,7 @@ use dsl::property::Access;
 use dsl::property::pool::{ALTROOT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use format::features::{self, Support};
 use format::uberblock::{VERSION_FEATURES, version_is_known};
+use format::version::BOOT_FILE_SYSTEM;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
@@ -130,6 +131,10 @@ impl Service {
         let Value::Text(name) = value else {
             return Ok(());
         };
+        if self.pool.version() < BOOT_FILE_SYSTEM {
+            let text = "pool must be upgraded to support this property";
+            return Err(Failure::cannot(FailureKind::Unsupported, VERB, &pool, text));
+        }
         let mut id = 0;
         if !name.is_empty() {
             let kind = FailureKind::Invalid;

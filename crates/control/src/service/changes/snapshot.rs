@@ -56,6 +56,12 @@ fn take(snapshot: &Snapshot, service: &Service) -> Result<(), Failure> {
         let written = service.mounts().barrier(name::dataset_of(name));
         written.map_err(|failure| failed(name, failure.kind, &failure.message))?;
     }
+    let heads: Result<Vec<_>, Failure> = all
+        .iter()
+        .map(|name| service.head("open", name::dataset_of(name)))
+        .collect();
+    let resting = service.pool.rest_logs(&heads?);
+    let _resting = resting.map_err(|error| service.pool_refused("create snapshot", &error))?;
     let task = tasks::Snapshot {
         names: all.clone(),
         properties: stored(&snapshot.properties)?,

@@ -4,7 +4,7 @@ use admin::changes::Upgrade;
 use admin::{Failure, FailureKind};
 use dsl::Actor;
 use format::features::Feature;
-use format::uberblock::{VERSION_DEADLISTS, VERSION_FEATURES};
+use format::uberblock::VERSION_FEATURES;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
@@ -76,13 +76,6 @@ impl PoolChange for Upgrade {
 impl Service {
     /// Raises the pool's version; whether it was an older one.
     pub(super) fn raise_pool_version(&self, to: u64) -> Result<bool, Failure> {
-        let version = self.pool.version();
-        if version < VERSION_DEADLISTS && version < to {
-            let name = self.pool.name();
-            let reason = "pools of versions before 26 cannot be upgraded by this version";
-            let kind = FailureKind::Unsupported;
-            return Err(Failure::cannot(kind, "upgrade", &name, reason));
-        }
         let raised = self.pool.raise_version(to);
         raised.map_err(|error| self.pool_refused("upgrade", &error))
     }

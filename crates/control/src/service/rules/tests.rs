@@ -5,9 +5,14 @@ fn check_one(kind: Types, name: &str, value: Value) -> Result<(), String> {
         kind,
         creating: false,
     };
-    check(target, &vec![(name.to_owned(), value)], &|feature| {
-        feature.name != "zstd_compress"
-    })
+    check(
+        target,
+        &vec![(name.to_owned(), value)],
+        &|needed| match needed {
+            Requirement::Feature(feature) => feature.name != "zstd_compress",
+            Requirement::Version(version) => version <= 20,
+        },
+    )
     .map_err(|error| error.to_string())
 }
 
@@ -40,10 +45,15 @@ fn what_may_be_set() {
         refused(Types::FILESYSTEM, "compression", number(16 + (3 << 7))),
         "pool and or dataset must be upgraded to set this property or value"
     );
-    assert_eq!(
-        check_one(Types::FILESYSTEM, "compression", number(15)),
-        Ok(())
-    );
+    for (name, value) in [("compression", 14), ("compression", 15), ("dedup", 2)] {
+        assert_eq!(check_one(Types::FILESYSTEM, name, number(value)), Ok(()));
+    }
+    for (name, value) in [("dedup", 1), ("version", 5)] {
+        assert_eq!(
+            refused(Types::FILESYSTEM, name, number(value)),
+            "pool and or dataset must be upgraded to set this property or value"
+        );
+    }
 }
 
 #[test]

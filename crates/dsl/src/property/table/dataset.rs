@@ -1,11 +1,11 @@
 //! The properties of file systems, volumes, snapshots and bookmarks.
 
-use format::features;
+use format::{features, version};
 
 use super::table;
 use crate::property::facts::{
-    Default, Effect, Home, MountOption, Need, Number, Range, Shown, Support, TextRule, Types,
-    Unsupported, Values,
+    Default, Effect, Home, MountOption, Need, Number, Range, Requirement, Shown, Support, TextRule,
+    Types, Unsupported, Values,
 };
 use crate::property::row::{index, number, ruled, text, within};
 use crate::property::typed::SWITCH;
@@ -37,12 +37,24 @@ const ENCRYPTION_VALUES: &str = "on | off | aes-128-ccm | aes-192-ccm | aes-256-
     aes-128-gcm | aes-192-gcm | aes-256-gcm";
 
 const fn need(values: Values, feature: &'static features::Feature) -> Need {
-    Need { values, feature }
+    Need {
+        values,
+        requirement: Requirement::Feature(feature),
+    }
+}
+
+const fn since(values: Values, version: u64) -> Need {
+    Need {
+        values,
+        requirement: Requirement::Version(version),
+    }
 }
 
 const COMPRESSION_NEEDS: &[Need] = &[
     need(Values::Low(15), &features::LZ4_COMPRESS),
     need(Values::Low(16), &features::ZSTD_COMPRESS),
+    since(Values::Within(5, 13), version::GZIP),
+    since(Values::Is(14), version::ZLE),
 ];
 /// In the property dedup, beside a checksum.
 const VERIFY: u64 = 256;
@@ -52,6 +64,7 @@ const CHECKSUM_NEEDS: &[Need] = &[
     need(Values::Is(13), &features::EDONR),
     need(Values::Is(14), &features::BLAKE3),
 ];
+const DEDUP_OFF: u64 = 2;
 const DEDUP_NEEDS: &[Need] = &[
     need(Values::Is(11), &features::SHA512),
     need(Values::Is(11 | VERIFY), &features::SHA512),
@@ -60,6 +73,7 @@ const DEDUP_NEEDS: &[Need] = &[
     need(Values::Is(13 | VERIFY), &features::EDONR),
     need(Values::Is(14), &features::BLAKE3),
     need(Values::Is(14 | VERIFY), &features::BLAKE3),
+    since(Values::IsNot(DEDUP_OFF), version::DEDUP),
 ];
 const LARGE_BLOCKS_NEEDED: &[Need] = &[need(Values::Above(128 << 10), &features::LARGE_BLOCKS)];
 const LIMITS_NEEDED: &[Need] = &[need(Values::All, &features::FILESYSTEM_LIMITS)];
@@ -173,7 +187,8 @@ table! {
         .stand_in(2, 0);
     ACLMODE: AclMode = AclMode::row("aclmode", "ACLMODE", AclMode::Discard).types(F);
     ACLINHERIT: AclInherit = AclInherit::row("aclinherit", "ACLINHERIT", AclInherit::Restricted)
-        .types(F);
+        .types(F)
+        .needs(&[since(Values::Is(5), version::PASSTHROUGH_X)]);
     CREATETXG: u64 = number("createtxg", "CREATETXG", Number::Exact, "<uint64>") => CreationTxg;
     CANMOUNT: CanMount = CanMount::row("canmount", "CANMOUNT", CanMount::On)
         .types(F)
@@ -184,22 +199,32 @@ table! {
         .types(FS)
         .values("on | off | dir | sa")
         .effects(&[Effect::Remount]);
-    COPIES: u64 = index("copies", "COPIES", words::COPIES, 1).types(FV);
+    COPIES: u64 = index("copies", "COPIES", words::COPIES, 1)
+        .types(FV)
+        .needs(&[since(Values::IsNot(1), version::COPIES)]);
     VERSION: u64 = index("version", "VERSION", words::VERSION, 5)
         .types(FS)
         .own()
+        .needs(&[
+            since(Values::Is(3), version::UNIQUE_ACCURATE),
+            since(Values::Is(4), version::OWNER_ACCOUNTING),
+            since(Values::Is(5), version::SYSTEM_ATTRIBUTES),
+        ])
         .inside(Home::FileSystem) => Version;
     UTF8ONLY: bool = index("utf8only", "UTF8ONLY", SWITCH, 0)
         .types(FS)
         .at_creation()
+        .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .inside(Home::FileSystem) => Utf8Only;
     NORMALIZATION: u64 = index("normalization", "NORMALIZATION", words::NORMALIZATION, 0)
         .types(FS)
         .at_creation()
+        .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .inside(Home::FileSystem) => Normalization;
     CASESENSITIVITY: CaseRule = CaseRule::row("casesensitivity", "CASE", CaseRule::Sensitive)
         .types(FS)
         .at_creation()
+        .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .inside(Home::FileSystem) => CaseSensitivity;
     VSCAN: bool = index("vscan", "VSCAN", SWITCH, 0).types(F);
     NBMAND: bool = index("nbmand", "NBMAND", SWITCH, 0).types(FS);
@@ -210,6 +235,7 @@ table! {
     REFQUOTA: u64 = number("refquota", "REFQUOTA", Number::Quota, "<size> | none")
         .types(F)
         .settable(ZERO)
+        .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .effects(&[Effect::RefQuota, Effect::MayFreeSpace]);
     REFRESERVATION: u64 = number(
         "refreservation",
@@ -219,6 +245,7 @@ table! {
     )
         .types(FV)
         .settable(ZERO)
+        .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .effects(&[Effect::RefReservation, Effect::MayFreeSpace]);
     GUID: u64 = number("guid", "GUID", Number::Exact, "<uint64>") => Guid;
     PRIMARYCACHE: CachePolicy = CachePolicy::row("primarycache", "PRIMARYCACHE", CachePolicy::All)

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use crypto::Suite;
 
-use super::super::facts::{Access, Default, Effect, Home, Kind, Support, Word};
+use super::super::facts::{Access, Default, Effect, Home, Kind, Requirement, Support, Word};
 use super::super::row::Row;
 use super::super::{Figure, Measured, PoolFigure, PropertyType, PropertyValue, VdevFigure};
 use super::{dataset, pool, vdev};
@@ -93,7 +93,11 @@ fn what_follows_from_a_property_fits_it() {
 #[test]
 fn features_that_values_activate_can_become_active() {
     for row in rows().filter(|row| row.has(Effect::ActivateFeature)) {
-        for feature in row.needs.iter().map(|need| need.feature) {
+        let features = row.needs.iter().filter_map(|need| match need.requirement {
+            Requirement::Feature(feature) => Some(feature),
+            Requirement::Version(_) => None,
+        });
+        for feature in features {
             let counted = DatasetFeature::of(feature).is_some();
             assert!(
                 counted || feature.flags.active_when_enabled,
@@ -167,7 +171,10 @@ fn values_are_read_as_types() {
 
 #[test]
 fn values_need_features() {
-    let needed = |row: &Row, number| row.needed(number).map(|feature| feature.name);
+    let needed = |row: &Row, number| match row.needed(number) {
+        Some(Requirement::Feature(feature)) => Some(feature.name),
+        Some(Requirement::Version(_)) | None => None,
+    };
     let compression = |number| needed(&dataset::COMPRESSION, number);
     assert_eq!(compression(15), Some("lz4_compress"));
     assert_eq!(compression(16 + (3 << 7)), Some("zstd_compress"));

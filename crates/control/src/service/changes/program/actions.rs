@@ -319,16 +319,19 @@ fn snapshot(service: &Service, full_name: &str, mode: Mode) -> Result<(), Refusa
     if head.is_inconsistent().map_err(|error| refusal(&error))? {
         return Err(busy());
     }
-    drop(head);
+    let mut resting = None;
     if mode == Mode::Do {
         let written = service.mounts().barrier(path);
         written.map_err(|failure| Refusal::new(number_of(failure.kind)))?;
+        let rests = service.pool.rest_logs(&[head]);
+        resting = Some(rests.map_err(|_| busy())?);
     }
     let task = tasks::Snapshot {
         names: vec![full_name.to_owned()],
         properties: Vec::new(),
     };
     attempt(service, task, mode)?;
+    drop(resting);
     told(service, path, mode);
     Ok(())
 }

@@ -65,6 +65,7 @@ impl Context {
             | ReceiveError::UnknownFeature
             | ReceiveError::Unsupported(_)
             | ReceiveError::Upgrade(_)
+            | ReceiveError::UpgradeTo(_)
             | ReceiveError::Iterations(_)
             | ReceiveError::Invalid(_) => self.broken(error),
         }
@@ -99,6 +100,7 @@ impl Context {
             }
             ReceiveError::UnknownFeature
             | ReceiveError::Unsupported(_)
+            | ReceiveError::UpgradeTo(_)
             | ReceiveError::Iterations(_) => {
                 self.failure(FailureKind::Unsupported, error.to_string())
             }

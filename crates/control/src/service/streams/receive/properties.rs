@@ -336,11 +336,11 @@ fn acceptable(
         creating: false,
     };
     let one = vec![(name.to_owned(), travels)];
-    match rules::check(target, &one, &|feature| service.feature_enabled(feature)) {
+    match rules::check(target, &one, &|needed| service.has(needed)) {
         Ok(()) => Ok(Some(stored)),
         // Only what has a key of its own has a place for it.
         Err(RuleError::NoKey | RuleError::OnlyNew(_) | RuleError::OnSnapshot) => Ok(None),
-        Err(error @ (RuleError::Feature(_) | RuleError::NotYet(_))) => {
+        Err(error @ (RuleError::Requirement(_) | RuleError::NotYet(_))) => {
             Err(Failure::new(FailureKind::Unsupported, error.to_string()))
         }
         Err(
