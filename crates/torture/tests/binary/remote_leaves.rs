@@ -561,6 +561,9 @@ fn another_host_takes_over_and_the_first_writes_nothing_more() {
     scrub_finds_nothing(&second);
     // One that is killed: the next has it within seconds.
     kill(&second);
+    // Nothing there will take the dead mount's place.
+    let dead = second.mount("far");
+    let _gone = Command::new("umount").arg("-l").arg(dead).status();
     let begun = Instant::now();
     import(&first, &[&uri], &["-f"]).expect("taken over");
     assert!(
