@@ -188,6 +188,25 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// What a number says that an operation failed with.
+    pub(crate) fn of_number(
+        device: Arc<str>,
+        operation: Operation,
+        (offset, len): (u64, u64),
+        error: Errno,
+    ) -> Self {
+        match error {
+            Errno::NOSPC | Errno::DQUOT => Self::HostFull { device },
+            error => Self::Io {
+                device,
+                operation,
+                offset,
+                len,
+                error,
+            },
+        }
+    }
+
     /// The kernel's error number, where one is behind the failure.
     #[must_use]
     pub const fn errno(&self) -> Option<Errno> {

@@ -250,17 +250,7 @@ impl FileDevice {
     }
 
     fn io_error(&self, operation: Operation, offset: u64, len: u64, error: Errno) -> DeviceError {
-        let device = Arc::clone(&self.name);
-        match error {
-            Errno::NOSPC | Errno::DQUOT => DeviceError::HostFull { device },
-            error => DeviceError::Io {
-                device,
-                operation,
-                offset,
-                len,
-                error,
-            },
-        }
+        DeviceError::of_number(Arc::clone(&self.name), operation, (offset, len), error)
     }
 
     /// Whether a file still is what was opened: what is written to one that was removed or cut off

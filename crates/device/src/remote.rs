@@ -106,27 +106,15 @@ impl RemoteDisk {
         Ok(disk)
     }
 
-    fn error(
-        &self,
-        operation: Operation,
-        (offset, len): (u64, u64),
-        refusal: Refusal,
-    ) -> DeviceError {
+    fn error(&self, operation: Operation, place: (u64, u64), refusal: Refusal) -> DeviceError {
         let device = Arc::clone(&self.name);
         let number = match refusal {
             Refusal::Broken(reason) => return DeviceError::Disconnected { device, reason },
             Refusal::Number(number) => number,
         };
         match errno(number) {
-            Errno::NOSPC => DeviceError::HostFull { device },
             Errno::OPNOTSUPP => DeviceError::Unsupported { device, operation },
-            error => DeviceError::Io {
-                device,
-                operation,
-                offset,
-                len,
-                error,
-            },
+            error => DeviceError::of_number(device, operation, place, error),
         }
     }
 
