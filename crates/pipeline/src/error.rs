@@ -91,6 +91,29 @@ impl ReadError {
     }
 }
 
+impl ReadError {
+    /// Whether no device could be asked that has some of the block: it is not damaged, as far as anybody knows.
+    #[must_use]
+    pub fn is_of_absence(&self) -> bool {
+        let Self::Unreadable(unreadable) = self else {
+            return false;
+        };
+        let attempts = &unreadable.attempts;
+        !attempts.is_empty()
+            && attempts.iter().all(|attempt| match &attempt.failure {
+                AttemptFailure::Device(error) => error.is_of_absence(),
+                AttemptFailure::GangMember(member) => member.is_of_absence(),
+                AttemptFailure::Checksum(_)
+                | AttemptFailure::Pointer(_)
+                | AttemptFailure::Decompression(_)
+                | AttemptFailure::Sealed(_)
+                | AttemptFailure::GangHeader(_)
+                | AttemptFailure::GangSize { .. }
+                | AttemptFailure::GangDepth => false,
+            })
+    }
+}
+
 /// Whether some leaf of a vdev gave no bytes at all.
 fn has_silent_leaf(error: &vdev::VdevError) -> bool {
     let vdev::VdevError::ReadFailed { failures, .. } = error else {

@@ -117,6 +117,10 @@ impl Pipeline {
             }
             self.counters.unreadable.increment();
         }
+        // What is on devices that are away is not lost: the list of damaged files would say so for good.
+        if error.is_of_absence() {
+            return;
+        }
         if let Some(log) = &self.error_log {
             log.record(error);
         }

@@ -141,6 +141,25 @@ impl VdevError {
             if failures.iter().any(|f| f.failure == Failure::Checksum))
     }
 
+    /// Whether no leaf could be asked that has the bytes: they are gone, or out of use. When they are back, the bytes
+    /// may be, too.
+    #[must_use]
+    pub fn is_of_absence(&self) -> bool {
+        let Self::ReadFailed { failures, .. } = self else {
+            return false;
+        };
+        let is_absent = |leaf: &LeafFailure| match &leaf.failure {
+            Failure::Unavailable(..) => true,
+            Failure::Device(error) => error.is_gone(),
+            Failure::Checksum | Failure::Missing => false,
+        };
+        let has_nothing = |leaf: &LeafFailure| leaf.failure == Failure::Missing;
+        failures.iter().any(is_absent)
+            && failures
+                .iter()
+                .all(|leaf| is_absent(leaf) || has_nothing(leaf))
+    }
+
     /// Whether a leaf did not take something because the file system that holds its image is full.
     #[must_use]
     pub fn is_of_full_host(&self) -> bool {

@@ -372,6 +372,32 @@ fn a_pool_on_one_server_waits_for_it_and_goes_on() {
     far.export_clean("far");
 }
 
+/// What is on a server that is away is not damaged: it is told as an error, and not listed as one for good.
+#[test]
+fn what_cannot_be_read_while_a_server_is_away_is_no_damage() {
+    let (Some(mut store), Some(mut far)) = (Store::new(128, true), far()) else {
+        return;
+    };
+    let uri = store.uri.clone();
+    far.create_of("far", &[&uri], &[]);
+    let bytes = noise(3_000_000, 1);
+    let file = far.mount("far").join("file");
+    write_durably(&file, &bytes).expect("durable");
+    far.export("far");
+    import(&far, &[&uri], &[]).expect("imported");
+    fs::metadata(&file).expect("a file");
+    store.kill();
+    fs::read(&file).expect_err("nobody has it");
+    fs::read(&file).expect_err("nobody has it");
+    let status = far.ok(&["zpool", "status", "-v", "far"]);
+    assert!(status.contains("errors: No known data errors"), "{status}");
+    store.come_back();
+    far.ok(&["zpool", "clear", "far"]);
+    assert!(fs::read(&file).expect("a file") == bytes);
+    scrub_finds_nothing(&far);
+    far.ok(&["zpool", "export", "far"]);
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let (Some(mut store), Some(mut far)) = (Store::new(128, true), far()) else {
