@@ -169,10 +169,10 @@ impl<W: Write> Client<W> {
     /// They cannot be read.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Refusal> {
         let data = self.ask(READ, (offset, small(out.len())), &[], &|| true)?;
-        // It has as many bytes as were asked for.
-        if data.len() == out.len() {
-            out.copy_from_slice(&data);
+        if data.len() != out.len() {
+            return Err(Refusal::Broken("a reply of another length".into()));
         }
+        out.copy_from_slice(&data);
         Ok(())
     }
 
