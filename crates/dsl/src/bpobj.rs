@@ -20,7 +20,7 @@ use dmu::{AllocateObject, Object, Tx};
 use format::bpobj::{BpobjPhys, is_freed, stored_pointer};
 use format::config::directory;
 use format::record::get_at;
-use format::{BlockPointer, ObjectType, features, version};
+use format::{BlockPointer, ObjectType, features};
 
 use crate::error::{DslError, Result};
 use crate::mos::{Mos, change_record, read_record};
@@ -84,12 +84,8 @@ impl Bpobj {
 
     /// The same in a pool that has version `known` from this txg on.
     pub(crate) fn create_for(mos: &Mos, tx: &Tx, block_size: u32, known: u64) -> Result<Self> {
-        let length = if known < version::COMPRESSED_TOTALS {
-            BpobjPhys::SIZE_V0
-        } else if known < version::DEADLISTS {
-            BpobjPhys::SIZE_V1
-        } else if mos.services.references(&features::LIVELIST) == 0 {
-            BpobjPhys::SIZE_V2
+        let length = if mos.services.references(&features::LIVELIST) == 0 {
+            BpobjPhys::size_in(known)
         } else {
             BpobjPhys::SIZE
         };

@@ -4,6 +4,7 @@ use base::ObjectId;
 
 use crate::block_pointer::{BlockPointer, BlockPointerAreas};
 use crate::record::record;
+use crate::version;
 
 record! {
     /// The bonus of a bpobj; older pools have only its head.
@@ -42,6 +43,18 @@ impl BpobjPhys {
     pub const SIZE_V2: usize = 48;
     /// The block size of a bpobj and its sub-object array.
     pub const BLOCK_SIZE: u32 = 128 * 1024;
+
+    /// The size of a new bonus in a pool of a version, before livelists are in use.
+    #[must_use]
+    pub const fn size_in(version: u64) -> usize {
+        if version < version::COMPRESSED_TOTALS {
+            Self::SIZE_V0
+        } else if version < version::DEADLISTS {
+            Self::SIZE_V1
+        } else {
+            Self::SIZE_V2
+        }
+    }
 
     /// Whether nothing is listed.
     #[must_use]

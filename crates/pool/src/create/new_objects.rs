@@ -187,23 +187,12 @@ impl NewPool<'_> {
                 object_type: ObjectType::BPOBJ,
                 block_size: DEFERRED_BLOCK_SIZE,
                 bonus_type: ObjectType::BPOBJ_HEADER,
-                bonus_len: size_u16(self.list_header_size()),
+                bonus_len: size_u16(BpobjPhys::size_in(self.version)),
                 ..AllocateObject::default()
             },
         )?;
         object.set_overrides(self.tx, 0, COMPRESSION_OFF)?;
         Ok(object)
-    }
-
-    /// The bonus of lists of block pointers.
-    const fn list_header_size(&self) -> usize {
-        if self.version < version::COMPRESSED_TOTALS {
-            BpobjPhys::SIZE_V0
-        } else if self.version < version::DEADLISTS {
-            BpobjPhys::SIZE_V1
-        } else {
-            BpobjPhys::SIZE_V2
-        }
     }
 
     fn vdev_zaps(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
