@@ -355,9 +355,26 @@ impl Exchange {
         chosen.copied().collect::<Vec<_>>().join(" ")
     }
 
+    /// Which comes first, a file system or that which it was cloned from, if the one is inside of the other? Without what
+    /// was sent before, no receiver can have them.
+    fn clones_of_what_is_below(&self, pool: &str) -> Vec<String> {
+        let top = format!("{pool}/t");
+        let line = ["zfs", "list", "-Hr", "-o", "name,origin", &top];
+        let text = String::from_utf8_lossy(&self.session.run(&line).stdout).into_owned();
+        let is_below = |(name, origin): (&str, &str)| {
+            let inside = origin.starts_with(&format!("{name}/"));
+            inside.then(|| name.split_once('/').map(|(_, name)| name.to_owned()))?
+        };
+        let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+        pairs.filter_map(is_below).collect()
+    }
+
     /// All below `t`, as a package.
     fn package(&mut self) {
         let (from, to) = (self.from, self.to);
+        for dataset in self.clones_of_what_is_below(from) {
+            self.try_line(&format!("zfs promote {from}/{dataset}"));
+        }
         let name = self.name("p");
         self.try_line(&format!("zfs snapshot -r {from}/t@{name}"));
         self.note();
