@@ -355,31 +355,9 @@ impl Exchange {
         chosen.copied().collect::<Vec<_>>().join(" ")
     }
 
-    /// Which comes first, a file system or that which it was cloned from, if the one is inside of the other? Without what
-    /// was sent before, no receiver can have them.
-    fn clones_of_what_is_below(&self, pool: &str) -> Vec<String> {
-        let top = format!("{pool}/t");
-        let line = ["zfs", "list", "-Hr", "-o", "name,origin", &top];
-        let text = String::from_utf8_lossy(&self.session.run(&line).stdout).into_owned();
-        let is_below = |(name, origin): (&str, &str)| {
-            let inside = origin.starts_with(&format!("{name}/"));
-            inside.then(|| name.split_once('/').map(|(_, name)| name.to_owned()))?
-        };
-        let pairs = text.lines().filter_map(|line| line.split_once('\t'));
-        pairs.filter_map(is_below).collect()
-    }
-
-    /// All below `t`, as a package.
-    fn package(&mut self) {
-        let (from, to) = (self.from, self.to);
-        for dataset in self.clones_of_what_is_below(from) {
-            self.try_line(&format!("zfs promote {from}/{dataset}"));
-        }
-        let name = self.name("p");
-        self.try_line(&format!("zfs snapshot -r {from}/t@{name}"));
-        self.note();
-        let (here, there) = (self.snapshots(from), self.snapshots(to));
-        // One that all had.
+    /// The newest snapshot of a package that the receiver has as well.
+    fn base(&self) -> Option<Snapshot> {
+        let (here, there) = (self.snapshots(self.from), self.snapshots(self.to));
         let is_common = |one: &&Snapshot| {
             one.dataset == "t"
                 && one.name.starts_with('p')
@@ -388,7 +366,41 @@ impl Exchange {
                     .any(|other| other.dataset == "t" && other.guid == one.guid)
         };
         let base = here.iter().filter(is_common).max_by_key(|one| one.txg);
-        let base = base.cloned();
+        base.cloned()
+    }
+
+    /// A file system that is sent in full and was cloned from what is inside of it: no receiver can have either first.
+    fn clone_of_what_is_below(&self) -> Option<String> {
+        let (from, base) = (self.from, self.base());
+        let here = self.snapshots(from);
+        let is_whole = |dataset: &str| {
+            let is_base = |name: &str| base.as_ref().is_some_and(|base| base.name == name);
+            let mut own = here.iter().filter(|one| one.dataset == dataset);
+            !own.any(|one| is_base(&one.name))
+        };
+        let line = ["zfs", "list", "-Hr", "-o", "name,origin"];
+        let top = format!("{from}/t");
+        let output = self.session.run(&[&line[..], &[&top]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut pairs = text.lines().filter_map(|line| line.split_once('\t'));
+        let found = pairs.find(|(name, origin)| {
+            let dataset = name.split_once('/').map_or("", |(_, dataset)| dataset);
+            origin.starts_with(&format!("{name}/")) && is_whole(dataset)
+        });
+        found.map(|(name, _)| name.to_owned())
+    }
+
+    /// All below `t`, as a package.
+    fn package(&mut self) {
+        let (from, to) = (self.from, self.to);
+        while let Some(dataset) = self.clone_of_what_is_below()
+            && self.try_line(&format!("zfs promote {dataset}"))
+        {}
+        let name = self.name("p");
+        self.try_line(&format!("zfs snapshot -r {from}/t@{name}"));
+        self.note();
+        let there = self.snapshots(to);
+        let base = self.base();
         let options = self.options();
         let step = match &base {
             Some(base) => format!("-I @{}", base.name),

@@ -222,6 +222,31 @@ fn what_became_of_datasets_becomes_of_them_elsewhere() {
     session.export_clean("three");
 }
 
+/// A promotion makes a file system a clone of what is inside of it. What is new is sent after that which it is in.
+#[test]
+fn a_clone_of_what_is_inside_of_it_goes_on() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "clone", "one/a@1", "one/a/inside"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@3"]);
+    piped(&session, "-R one/a@3", "two/a");
+    for arguments in [
+        &["zfs", "promote", "one/a/inside"][..],
+        &["zfs", "clone", "one/a@2", "one/a/late"],
+        &["zfs", "create", "one/a/late/below"],
+        &["zfs", "snapshot", "-r", "one/a@4"],
+    ] {
+        session.ok(arguments);
+    }
+    piped(&session, "-R -I @3 one/a@4", "-F two/a");
+    assert_trees_equal(&session, "one/a", "two/a");
+    let origin = told(&session, "origin", "two/a");
+    assert_eq!(origin, "two/a/inside@1\t-\t-");
+    session.export_clean("one");
+    session.export_clean("two");
+}
+
 #[test]
 fn the_command_has_the_last_word_on_properties() {
     let Some(mut session) = two_pools() else {

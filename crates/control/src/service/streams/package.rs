@@ -116,29 +116,36 @@ impl Packing<'_> {
         let mut jobs = Vec::new();
         let mut left: Vec<&System> = self.systems.iter().collect();
         while !left.is_empty() {
-            let is_left = |id: ObjectId| left.iter().any(|one| one.head.directory().id() == id);
-            let waits_for_origin = |system: &System| {
-                let origin = system.origin.as_ref();
-                origin.is_some_and(|origin| is_left(origin.directory().id()))
+            let named = |id: ObjectId| {
+                let is_it = |one: &&&System| one.head.directory().id() == id;
+                left.iter().find(is_it).copied()
             };
-            let waits = |system: &System| {
-                let above = system.head.directory().parent();
-                waits_for_origin(system) || above.is_some_and(|above| is_left(above.id()))
-            };
-            let (mut later, mut now): (Vec<_>, Vec<_>) =
-                left.iter().copied().partition(|one| waits(one));
+            let origin = |system: &System| named(system.origin.as_ref()?.directory().id());
+            let above = |system: &System| named(system.head.directory().parent()?.id());
+            let waits = |system: &System| origin(system).is_some() || above(system).is_some();
+            let mut now: Vec<&System> = left.iter().copied().filter(|one| !waits(one)).collect();
             if now.is_empty() {
-                // One is a clone of what lies below it: no receiver can have it without help.
-                (later, now) = left.iter().copied().partition(|one| waits_for_origin(one));
+                // One is a clone of what lies below it. What it was cloned from goes first, and of what is above that
+                // only what must: a receiver has the rest from before, or cannot have it.
+                let is_free = |one: &&System| origin(one).is_none();
+                for mut one in left.iter().filter_map(|one| origin(one)).filter(is_free) {
+                    while let Some(above) = above(one).filter(is_free) {
+                        one = above;
+                    }
+                    now.push(one);
+                }
+                now.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+                now.dedup_by_key(|one| one.head.directory().id());
             }
             // No two are cloned from each other: some can always go.
             if now.is_empty() {
                 break;
             }
-            for system in now {
+            for system in &now {
                 self.jobs_of(system, &mut jobs)?;
             }
-            left = later;
+            let is_sent = |one: &System| now.iter().any(|sent| std::ptr::eq(*sent, one));
+            left.retain(|one| !is_sent(one));
         }
         Ok(jobs)
     }
