@@ -468,6 +468,10 @@ fn a_package_has_all_below() {
 
     let errors = session.refused(&["zfs", "send", "-R", "tank/a@three"]);
     assert!(errors.contains("@three does not exist"), "{errors}");
+    // What was made after the snapshot cannot have it, and is left out.
+    let old = sent(&session, &["zfs", "send", "-R", "tank/a@one"]);
+    let names: Vec<String> = streams_of(&old).into_iter().map(|one| one.0).collect();
+    assert_eq!(names, ["tank/a@one", "tank/a/b@one"]);
     let some = sent(&session, &["zfs", "send", "-R", "-s", "tank/a@three"]);
     let is_top = |one: &(String, bool, bool)| one.0.starts_with("tank/a@");
     assert!(streams_of(&some).iter().all(is_top));

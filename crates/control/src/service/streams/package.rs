@@ -22,6 +22,8 @@ struct Packing<'a> {
     /// The sent snapshot's name after the `@`, and that of the one that the receiver has.
     to: &'a str,
     from: Option<&'a str>,
+    /// When the sent snapshot was made: what was made later need not have it.
+    made: Txg,
     systems: Vec<System>,
 }
 
@@ -60,6 +62,7 @@ pub(super) fn package(
         options: options(request),
         to: &to,
         from: from.as_deref(),
+        made: top.phys().map_err(unreadable)?.creation_txg,
         systems: Vec::new(),
     };
     packing.add(&top.directory(), Guid(0))?;
@@ -96,7 +99,7 @@ impl Packing<'_> {
         };
         match system {
             Some(system) => self.systems.push(system),
-            None if self.request.skip_missing => {}
+            None if self.request.skip_missing || self.is_younger(&head)? => {}
             None => {
                 let text = format!("snapshot {}@{} does not exist", directory.name(), self.to);
                 let whole = format!("cannot send {} recursively: {text}", self.request.snapshot);
@@ -109,6 +112,11 @@ impl Packing<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a dataset was made after the snapshot that is sent.
+    fn is_younger(&self, head: &Dataset) -> Result<bool, Failure> {
+        Ok(head.phys().map_err(unreadable)?.creation_txg > self.made)
     }
 
     /// The streams: a dataset after the one above it and that which it was cloned from.
