@@ -247,6 +247,48 @@ fn a_clone_of_what_is_inside_of_it_goes_on() {
     session.export_clean("two");
 }
 
+/// A clone of a clone is promoted: it becomes the clone of what that was cloned from.
+#[test]
+fn a_promoted_clone_of_a_clone_is_promoted_elsewhere() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "clone", "one/a@1", "one/a/k"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@3"]);
+    session.ok(&["zfs", "clone", "one/a/k@3", "one/a/l"]);
+    session.ok(&["zfs", "clone", "one/a/k@3", "one/a/m"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@4"]);
+    piped(&session, "-R one/a@4", "two/a");
+    let origins = |session: &Session, top: &str| {
+        let listed = session.ok(&["zfs", "list", "-Hr", "-o", "name,origin", top]);
+        listed.replace(top, "top")
+    };
+    // Once, and once more up to the end of the chain; what is left of the first is destroyed.
+    for (number, change) in [
+        &["zfs", "promote", "one/a/l"][..],
+        &["zfs", "promote", "one/a/l"],
+        &["zfs", "promote", "one/a/m"],
+        &["zfs", "destroy", "-r", "one/a/k"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        session.ok(change);
+        let (before, now) = (number + 4, number + 5);
+        session.ok(&["zfs", "snapshot", "-r", &format!("one/a@{now}")]);
+        let sent = format!("-R -I @{before} one/a@{now}");
+        piped(&session, &sent, "-F two/a");
+        assert_eq!(
+            origins(&session, "two/a"),
+            origins(&session, "one/a"),
+            "{change:?}"
+        );
+        assert_trees_equal(&session, "one/a", "two/a");
+    }
+    session.export_clean("one");
+    session.export_clean("two");
+}
+
 #[test]
 fn the_command_has_the_last_word_on_properties() {
     let Some(mut session) = two_pools() else {

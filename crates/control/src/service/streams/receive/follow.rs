@@ -4,7 +4,7 @@
 //! Datasets are told by the guids of their snapshots. One change is made at a time, and then everything is looked at
 //! anew, until nothing is left that can be made.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use admin::changes::{Destroy, DestroyTarget, Promote, Rename};
@@ -69,10 +69,18 @@ impl Receiving<'_, '_> {
         let most = list.systems.len().saturating_mul(4).saturating_add(4096);
         for _ in 0..most {
             let mut outcome = Outcome::Nothing;
-            for local in self.locals(&top)? {
-                outcome = match self.matched(list, &local) {
-                    Some(system) => self.bring(package, list, system, &local, &mut tried)?,
-                    None => self.drop_unknown(list, from, &local, &mut tried),
+            let locals = self.locals(&top)?;
+            let ages = ages(&locals);
+            for local in &locals {
+                outcome = match self.matched(list, local) {
+                    Some(system)
+                        if is_to_be_promoted(system, local, &ages, &mut tried)
+                            && self.promote(local, &mut tried) == Outcome::Changed =>
+                    {
+                        Outcome::Changed
+                    }
+                    Some(system) => self.bring(package, list, system, local, &mut tried)?,
+                    None => self.drop_unknown(list, from, local, &mut tried),
                 };
                 if outcome == Outcome::Changed {
                     break;
@@ -168,9 +176,7 @@ impl Receiving<'_, '_> {
         local: &Local,
         tried: &mut Tried,
     ) -> Result<Outcome, Failure> {
-        if self.promote(system, local, tried) == Outcome::Changed
-            || self.bring_snapshots(list, system, local, tried)? == Outcome::Changed
-        {
+        if self.bring_snapshots(list, system, local, tried)? == Outcome::Changed {
             return Ok(Outcome::Changed);
         }
         let wanted = self.path_of(package, &system.name)?;
@@ -193,25 +199,8 @@ impl Receiving<'_, '_> {
         Ok(self.rename(tried, &local.path, &to))
     }
 
-    /// A clone that has become the origin of its origin.
-    fn promote(&mut self, system: &PackageSystem, local: &Local, tried: &mut Tried) -> Outcome {
-        let Some((origin, txg)) = local.origin else {
-            return Outcome::Nothing;
-        };
-        let is_later = |guid: Guid| {
-            let found = local.snapshots.iter().find(|one| one.guid == guid);
-            found.is_some_and(|found| found.txg > txg)
-        };
-        if !system
-            .origin
-            .is_none_or(|wanted| wanted != origin && is_later(wanted))
-        {
-            return Outcome::Nothing;
-        }
-        // Two that are no clones there, and one of the other here, would be promoted in turns.
-        if !tried.promoted.insert(origin) {
-            return Outcome::Nothing;
-        }
+    /// Makes a clone the origin of its origin.
+    fn promote(&mut self, local: &Local, tried: &mut Tried) -> Outcome {
         let change = Change::Promote(Promote {
             name: local.path.clone(),
         });
@@ -354,6 +343,30 @@ impl Tried {
         self.names += 1;
         format!("{MADE_UP}{}-{}", std::process::id(), self.names)
     }
+}
+
+/// When the snapshots that are here, and those that these were cloned from, were made.
+fn ages(locals: &[Local]) -> HashMap<Guid, Txg> {
+    let own = locals.iter().flat_map(|local| &local.snapshots);
+    let own = own.map(|snapshot| (snapshot.guid, snapshot.txg));
+    own.chain(locals.iter().filter_map(|local| local.origin))
+        .collect()
+}
+
+/// Whether a clone has become the origin of its origin: it is no clone any more, or one of an older snapshot. One that
+/// has become a clone of a newer one, of its own, had another one promoted over it, which comes when that is looked at.
+fn is_to_be_promoted(
+    system: &PackageSystem,
+    local: &Local,
+    ages: &HashMap<Guid, Txg>,
+    tried: &mut Tried,
+) -> bool {
+    let Some((origin, txg)) = local.origin else {
+        return false;
+    };
+    let is_older = |wanted: Guid| ages.get(&wanted).is_some_and(|made| *made < txg);
+    // Two that are no clones there, and one of the other here, would be promoted in turns.
+    system.origin.is_none_or(is_older) && tried.promoted.insert(origin)
 }
 
 /// How names begin that only get something out of the way.
