@@ -131,6 +131,22 @@ impl Service {
         }
     }
 
+    /// Refuses with `failure` unless the caller has at least one of these permissions on a dataset.
+    pub(super) fn require_one(
+        &self,
+        actor: &Actor,
+        dataset: &str,
+        permissions: &[Permission<'_>],
+        failure: impl FnOnce() -> Failure,
+    ) -> Result<(), Failure> {
+        for permission in permissions {
+            if self.has_all(actor, dataset, &[*permission])? {
+                return Ok(());
+            }
+        }
+        Err(failure())
+    }
+
     /// These datasets, and with `recursive` all below.
     pub(super) fn these(&self, names: &[String], recursive: bool) -> Result<Vec<String>, Failure> {
         if !recursive {

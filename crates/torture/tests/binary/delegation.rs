@@ -4,6 +4,8 @@
 use crate::session::{Session, path};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 /// An ordinary user.
 const NOBODY: u32 = 65534;
@@ -239,6 +241,173 @@ fn all_pools_are_those_that_one_may_administer() {
         }
     }
     assert!(session.mount("dele").join(".zfs").exists(), "it is mounted");
+    session.export_clean("dele");
+}
+
+/// The same with a file as the standard input.
+fn tell_given(session: &Session, arguments: &[&str], input: &Path) -> (bool, String) {
+    let mut command = session.command(arguments);
+    command.uid(NOBODY).gid(NOBODY);
+    let input = std::fs::File::open(input).expect("a stream");
+    let output = command.stdin(input).output().expect("it ran before");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), errors)
+}
+
+/// Who may send what, and how: `send` everything, `send:raw` raw streams, `send:encrypted` those of encrypted datasets.
+#[test]
+fn sending_raw_and_sending_what_is_encrypted_are_granted_alone() {
+    let Some(mut session) = session() else {
+        return;
+    };
+    let key = session.images().join("../key");
+    std::fs::write(&key, [7; 32]).expect("a key");
+    let location = format!(
+        "keylocation=file://{}",
+        path(&key.canonicalize().expect("there"))
+    );
+    for plain in ["dele/plain", "dele/mixed"] {
+        session.ok(&["zfs", "create", plain]);
+    }
+    for sealed in ["dele/sealed", "dele/mixed/sealed"] {
+        let keys = [
+            "-o",
+            "encryption=on",
+            "-o",
+            "keyformat=raw",
+            "-o",
+            &location,
+        ];
+        session.ok(&[&["zfs", "create"], &keys[..], &[sealed]].concat());
+    }
+    session.ok(&["zfs", "create", "dele/sealed/below"]);
+    session.ok(&["zfs", "snapshot", "-r", "dele@s"]);
+    session.ok(&["zfs", "snapshot", "-r", "dele@t"]);
+    let sends: [(&str, [bool; 3]); 12] = [
+        // With send:encrypted, send:raw, send.
+        ("zfs send dele/plain@s", [false, false, true]),
+        ("zfs send dele/sealed@s", [false, false, true]),
+        ("zfs send -n dele/sealed@s", [false, false, true]),
+        ("zfs send -c -L -e dele/sealed@s", [false, false, true]),
+        ("zfs send -w dele/plain@s", [false, true, true]),
+        ("zfs send -w dele/sealed@s", [true, true, true]),
+        ("zfs send -n -w dele/sealed@s", [true, true, true]),
+        ("zfs send -w -I @s dele/sealed@t", [true, true, true]),
+        ("zfs send -w -p -i @s dele/sealed@t", [true, true, true]),
+        ("zfs send -R -w dele/sealed@t", [true, true, true]),
+        ("zfs send -R -w dele/mixed@t", [false, true, true]),
+        ("zfs send -R -w dele@t", [false, true, true]),
+    ];
+    for (index, permission) in ["send:encrypted", "send:raw", "send"]
+        .into_iter()
+        .enumerate()
+    {
+        session.ok(&["zfs", "allow", "nobody", permission, "dele"]);
+        for (line, expected) in sends {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (done, errors) = tell(&session, &words);
+            assert_eq!(done, expected[index], "{permission}: {line}: {errors}");
+            let snapshot = words.last().expect("a snapshot");
+            let told = format!("cannot send '{snapshot}': permission denied\n");
+            assert!(done || errors == told, "{permission}: {line}: {errors}");
+        }
+        session.ok(&["zfs", "unallow", "nobody", "dele"]);
+    }
+    tokens_say_in_what_form_is_sent(&session);
+    session.export_clean("dele");
+}
+
+/// A token of a stream that was not raw goes on with it only if it is to be raw.
+fn tokens_say_in_what_form_is_sent(session: &Session) {
+    let file = session.mount("dele/sealed").join("file");
+    std::fs::write(file, vec![7; 1 << 20]).expect("written");
+    session.ok(&["zfs", "snapshot", "dele/sealed@u"]);
+    let script = "\"$0\" zfs send dele/sealed@u | head -c 500000 | \"$0\" zfs receive -s dele/part";
+    let output = session.shell(script, &[]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let token = errors.split("zfs send -t ").nth(1).expect(&errors).trim();
+    session.ok(&["zfs", "allow", "nobody", "send:raw", "dele"]);
+    let text = "cannot send 'dele/sealed@u': permission denied";
+    refused(session, &["zfs", "send", "-t", token], text);
+    refused(session, &["zfs", "send", "-n", "-t", token], text);
+    let text = "cannot send 'dele/part': permission denied";
+    refused(session, &["zfs", "send", "--saved", "dele/part"], text);
+    session.ok(&["zfs", "allow", "nobody", "send", "dele"]);
+    done(session, &["zfs", "send", "-t", token]);
+    done(session, &["zfs", "send", "--saved", "dele/part"]);
+    session.ok(&["zfs", "receive", "-A", "dele/part"]);
+    session.ok(&["zfs", "unallow", "nobody", "dele"]);
+}
+
+#[test]
+fn receiving_more_is_granted_without_what_overwrites() {
+    let Some(mut session) = session() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "dele/from"]);
+    for (name, options) in [("one", ""), ("two", "-i @one"), ("three", "-i @two")] {
+        let snapshot = format!("dele/from@{name}");
+        std::fs::write(session.mount("dele/from").join(name), name).expect("written");
+        session.ok(&["zfs", "snapshot", &snapshot]);
+        let target = session.images().join(format!("../{name}"));
+        let script = format!("\"$0\" zfs send {options} {snapshot} > \"$1\"");
+        assert!(session.shell(&script, &[path(&target)]).status.success());
+    }
+    let stream = |name: &str| session.images().join(format!("../{name}"));
+    let receive = |words: &str, name: &str| {
+        let line = format!("zfs receive {words}");
+        let words: Vec<&str> = line.split(' ').collect();
+        tell_given(&session, &words, &stream(name))
+    };
+    let denied = |(done, errors): (bool, String), path: &str| {
+        assert!(!done);
+        assert_eq!(
+            errors,
+            format!("cannot receive '{path}': permission denied\n")
+        );
+    };
+    let took = |(done, errors): (bool, String)| assert!(done, "{errors}");
+    session.ok(&["zfs", "create", "dele/in"]);
+    session.ok(&["zfs", "allow", "nobody", "receive:append", "dele/in"]);
+    denied(receive("dele/in/a", "one"), "dele/in/a");
+    session.ok(&["zfs", "allow", "nobody", "create,mount", "dele/in"]);
+    took(receive("dele/in/a", "one"));
+    took(receive("dele/in/a", "two"));
+    for words in ["-F dele/in/a", "-n -F dele/in/a", "-F -d dele/in"] {
+        let path = words.rsplit(' ').next().expect("a path");
+        denied(receive(words, "three"), path);
+    }
+    // What was changed here would have to go.
+    session.ok(&["zfs", "mount", "dele/in/a"]);
+    std::fs::write(session.mount("dele/in/a").join("own"), "own").expect("written");
+    let (done, errors) = receive("dele/in/a", "three");
+    assert!(!done && errors.contains("has been modified"), "{errors}");
+    denied(receive("-F dele/in/a", "three"), "dele/in/a");
+    assert!(session.mount("dele/in/a").join("own").exists());
+    session.ok(&["zfs", "allow", "nobody", "receive", "dele/in"]);
+    took(receive("-F dele/in/a", "three"));
+    assert!(!session.mount("dele/in/a").join("own").exists());
+    session.ok(&["zfs", "unallow", "nobody", "dele/in"]);
+    denied(receive("dele/in/b", "one"), "dele/in/b");
+    session.export_clean("dele");
+}
+
+/// Nothing is shared here: who is granted it may no more than before.
+#[test]
+fn sharing_can_be_granted_and_permits_nothing() {
+    let Some(mut session) = session() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "dele/a"]);
+    session.ok(&["zfs", "allow", "-e", "share", "dele/a"]);
+    let shown = session.ok(&["zfs", "allow", "dele/a"]);
+    assert!(shown.contains("\teveryone share\n"), "{shown}");
+    let text = "cannot set property for 'dele/a': permission denied";
+    refused(&session, &["zfs", "set", "sharenfs=on", "dele/a"], text);
+    session.ok(&["zfs", "allow", "-e", "sharenfs", "dele/a"]);
+    done(&session, &["zfs", "set", "sharenfs=on", "dele/a"]);
+    session.ok(&["zfs", "unallow", "-e", "dele/a"]);
+    session.ok(&["zfs", "destroy", "dele/a"]);
     session.export_clean("dele");
 }
 

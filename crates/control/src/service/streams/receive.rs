@@ -247,9 +247,16 @@ impl Receiving<'_, '_> {
                 None => break,
             }
         }
-        let permissions = [Permission::RECEIVE, Permission::MOUNT, Permission::CREATE];
         let refuse = || denied("receive", path);
-        self.service.require(&self.actor, at, &permissions, refuse)
+        let receive: &[Permission<'_>] = match self.request.force {
+            // What is there may go.
+            true => &[Permission::RECEIVE],
+            false => &[Permission::RECEIVE, Permission::RECEIVE_APPEND],
+        };
+        let (service, actor) = (self.service, &self.actor);
+        service.require_one(actor, at, receive, refuse)?;
+        let others = [Permission::MOUNT, Permission::CREATE];
+        service.require(actor, at, &others, refuse)
     }
 
     /// Mounts what is new.

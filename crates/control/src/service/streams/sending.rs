@@ -44,6 +44,31 @@ pub(super) struct Sent {
     pub(super) from: Option<String>,
 }
 
+/// What is sent along with a dataset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Itself,
+    AllBelow,
+}
+
+/// In what form encrypted blocks are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As programs read them.
+    Readable,
+    /// As they are stored.
+    Raw,
+}
+
+impl Form {
+    const fn of(raw: bool) -> Self {
+        match raw {
+            true => Self::Raw,
+            false => Self::Readable,
+        }
+    }
+}
+
 impl Service {
     /// Writes what is asked for to the command's descriptor.
     pub(super) fn send(
@@ -102,11 +127,41 @@ impl Service {
         plan.jobs.into_iter().map(size).collect()
     }
 
-    fn may_send(&self, caller: &Caller, name: &str) -> Result<(), Failure> {
-        let dataset = name::dataset_of(name);
-        self.require(&actor_of(caller), dataset, &[Permission::SEND], || {
-            denied("send", name)
-        })
+    /// Refuses who may not send a dataset, with `-R` and all below it, in a form. `name`: what was asked for.
+    fn may_send(
+        &self,
+        caller: &Caller,
+        name: &str,
+        reach: Reach,
+        form: Form,
+    ) -> Result<(), Failure> {
+        let actor = actor_of(caller);
+        let top = [name::dataset_of(name).to_owned()];
+        for dataset in self.these(&top, reach == Reach::AllBelow)? {
+            let permissions = self.permissions_to_send(&dataset, form)?;
+            self.require_one(&actor, &dataset, &permissions, || denied("send", name))?;
+        }
+        Ok(())
+    }
+
+    /// Permissions each of which is enough to send a dataset.
+    fn permissions_to_send(
+        &self,
+        dataset: &str,
+        form: Form,
+    ) -> Result<Vec<Permission<'static>>, Failure> {
+        let mut enough = vec![Permission::SEND];
+        if form == Form::Readable {
+            return Ok(enough);
+        }
+        enough.push(Permission::SEND_RAW);
+        // Who may send this only is to learn nothing of what is sent.
+        if let Ok(head) = self.dsl.head(dataset)
+            && head.is_encrypted().map_err(unreadable)?
+        {
+            enough.push(Permission::SEND_ENCRYPTED);
+        }
+        Ok(enough)
     }
 
     fn plan(&self, request: &SendRequest, caller: &Caller) -> Result<Plan, Failure> {
@@ -122,15 +177,15 @@ impl Service {
             return self.resumed(text, request, caller);
         }
         let name = &request.snapshot;
-        self.may_send(caller, name)?;
         if request.saved {
+            self.may_send(caller, name, Reach::Itself, Form::Readable)?;
             return self.saved(name, request);
         }
-        if request.replicate {
-            let top = [name::dataset_of(name).to_owned()];
-            let refuse = || denied("send", name);
-            self.require_each(&actor_of(caller), &top, true, Permission::SEND, refuse)?;
-        }
+        let reach = match request.replicate {
+            true => Reach::AllBelow,
+            false => Reach::Itself,
+        };
+        self.may_send(caller, name, reach, Form::of(request.raw))?;
         let found = self.dsl.dataset(name);
         let snapshot = found.map_err(|error| refused("open", name, &error))?;
         let options = options(request);
@@ -363,7 +418,8 @@ impl Service {
         let token = ResumeToken::decode(text).map_err(|error| bad(&error.to_string()))?;
         let name = String::from_utf8_lossy(&token.to_name).into_owned();
         let head = name::dataset_of(&name);
-        self.may_send(caller, &name)?;
+        let raw = request.raw || token.raw;
+        self.may_send(caller, &name, Reach::Itself, Form::of(raw))?;
         let gone = || {
             bad(&format!(
                 "'{name}' used in the initial send no longer exists"
@@ -407,7 +463,7 @@ impl Service {
                 large_blocks: asked.large_blocks || token.large_blocks,
                 embedded: asked.embedded || token.embedded,
                 compressed: asked.compressed || token.compressed,
-                raw: asked.raw || token.raw,
+                raw,
             },
             resume: Some((token.object, token.offset)),
             redaction,
