@@ -1,6 +1,6 @@
 //! Pools that are not imported, as they are found on devices.
 
-use crate::report::{VdevReport, VdevState};
+use crate::report::{VdevCause, VdevReport, VdevState};
 
 /// How a found pool can be imported, or why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,24 @@ pub enum ImportState {
     Degraded,
     /// Too many devices are missing.
     MissingDevices,
-    /// Too many devices are bad.
-    CorruptData,
+    /// Nothing but log devices are missing, without which it is imported on demand only.
+    MissingLogs,
+    /// What leads to its contents is damaged, in this way.
+    CorruptData(String),
     /// Its version is not known.
     UnsupportedVersion,
+    /// A vdev is of this kind, which is not known.
+    UnsupportedVdev(String),
     /// Features are not known; as lines `guid (description)`.
     UnsupportedFeatures(Vec<String>),
     /// Features are not known that only writing needs.
     ReadOnlyFeatures(Vec<String>),
+    /// It can be read, and not be written, for this reason.
+    ReadOnly(String),
+    /// It cannot be imported, for this reason.
+    Refused(String),
+    /// What its labels lead to was not found out in time.
+    Unknown,
 }
 
 /// A pool that was found.
@@ -52,6 +62,8 @@ pub struct ImportCandidate {
     pub guid: u64,
     /// Its state as far as can be seen.
     pub state: VdevState,
+    /// Why it is not healthy, where that is not said of a vdev.
+    pub cause: Option<VdevCause>,
     /// It was destroyed.
     pub destroyed: bool,
     /// Its comment.

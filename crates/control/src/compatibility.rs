@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use format::features;
+use format::features::{self, Feature};
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +59,11 @@ impl Compatibility {
             Self::Legacy => false,
             Self::Only(names) => names.contains(feature),
         }
+    }
+
+    /// Whether a pool may have one of these features.
+    pub(crate) fn allows_any(&self, features: &[&Feature]) -> bool {
+        features.iter().any(|feature| self.allows(feature.name))
     }
 }
 

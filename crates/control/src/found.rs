@@ -1,18 +1,27 @@
 //! Pools that are not imported: finding them, wiping their labels; and the features known here.
 
+mod verdict;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use admin::{Failure, FailureKind, ImportCandidate, ImportState, VdevState, human_bytes};
+use admin::{
+    Failure, FailureKind, ImportCandidate, ImportState, VdevClass, VdevReport, human_bytes,
+};
 use base::clock::real_now;
+use base::thread;
 use device::Access;
 use format::config::keys;
 use format::features;
 use format::label::{self, PoolState};
-use pool::{FoundPool, Host, MissingFeature, PoolError};
+use pool::{FoundPool, Host, PoolConfig, Trial};
 
 use crate::compatibility::Compatibility;
+use crate::service::side_by_side::side_by_side;
 use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
+use verdict::import_state;
 
 /// A pool that could be imported, or why not.
 #[derive(Debug, Clone)]
@@ -26,43 +35,91 @@ pub struct Found {
 /// How long a list waits for those who have just answered "exported", and keep their locks until they have ended.
 const RELEASE_WAIT: Duration = Duration::from_secs(1);
 const RELEASE_PAUSE: Duration = Duration::from_millis(20);
+/// How many pools a list tries at once.
+const TRIALS_COUNT: usize = 4;
+/// How long a list tries one pool. One that takes longer is shown as its labels are.
+const TRIAL_WAIT: Duration = Duration::from_secs(20);
 
-/// Looks for pools in directories and on devices; on the machine's devices if none are named.
+/// Looks for pools in directories and on devices; on the machine's devices if none are named. What is said of each is
+/// what its labels say.
 pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
-    found_by(search, Found::of)
+    let pools = find(search)?;
+    Ok(in_order(pools.iter().map(Found::of).collect()))
 }
 
-/// As [`discover`], for a list: it is found out whether another process has a pool, and of pools that several hosts can
-/// reach whether another one has them, which takes as long as that one may be silent.
-pub fn discover_watching(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+/// As [`discover`], for a list of what `is_listed`: it is found out whether another process has a pool, whether it could be
+/// imported otherwise, and of pools that several hosts can reach whether another one has them, which takes as long as
+/// that one may be silent.
+pub fn discover_watching(
+    search: &[PathBuf],
+    is_listed: &(dyn Fn(&ImportCandidate) -> bool + Sync),
+) -> Result<Vec<Found>, Failure> {
     let host = Host::current();
     let patience = real_now() + RELEASE_WAIT;
-    found_by(search, |pool| {
-        let mut found = Found::of(pool);
-        if let Some(held) = held_elsewhere(pool, &host).or_else(|| found.held_here(patience)) {
-            found.candidate.import = held;
+    let pools: Vec<_> = find(search)?.into_iter().map(Arc::new).collect();
+    let found = side_by_side("listing", &pools, TRIALS_COUNT, |pool| {
+        let found = Found::of(pool);
+        match is_listed(&found.candidate) {
+            true => found.tried(pool, &host, patience),
+            false => found,
         }
-        found
+    });
+    Ok(in_order(found))
+}
+
+fn find(search: &[PathBuf]) -> Result<Vec<FoundPool>, Failure> {
+    pool::discover(search).map_err(|error| {
+        let kind = FailureKind::Medium;
+        Failure::new(kind, format!("cannot discover pools: {error}"))
     })
 }
 
-fn found_by(search: &[PathBuf], of: impl Fn(&FoundPool) -> Found) -> Result<Vec<Found>, Failure> {
-    let cannot = |error: PoolError| {
-        let kind = FailureKind::Medium;
-        Failure::new(kind, format!("cannot discover pools: {error}"))
-    };
-    let pools = pool::discover(search).map_err(cannot)?;
-    let mut found: Vec<Found> = pools.iter().map(of).collect();
+fn in_order(mut found: Vec<Found>) -> Vec<Found> {
     found.sort_by(|a, b| a.candidate.name.cmp(&b.candidate.name));
-    Ok(found)
+    found
+}
+
+/// What `work` comes to, if it comes to that in time and does not fail. It goes on otherwise, and nobody waits for it.
+fn within<T: Send + 'static>(
+    wait: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (send, done) = sync_channel(1);
+    let work = move || {
+        let _nobody_waits_any_more = send.send(work());
+    };
+    let started = thread::named("trial", thread::Role::PART).spawn(work);
+    started.ok()?;
+    done.recv_timeout(wait).ok()
 }
 
 impl Found {
     fn of(pool: &FoundPool) -> Self {
         Self {
-            candidate: candidate(pool),
+            candidate: candidate(pool, None),
             of_stranger: of_stranger(pool),
         }
+    }
+
+    /// The same with what the pool itself says, and how it could be imported.
+    fn tried(self, pool: &Arc<FoundPool>, host: &Host, patience: Instant) -> Self {
+        let held = held_elsewhere(pool, host).or_else(|| self.held_here(patience));
+        let tried = Arc::clone(pool);
+        let trial = within(TRIAL_WAIT, move || pool::try_import(&tried));
+        let stored = trial.as_ref().and_then(|trial| trial.config.as_ref());
+        let mut candidate = candidate(pool, stored);
+        let import = match (held, &trial) {
+            (Some(held), _) => held,
+            (None, None) => ImportState::Unknown,
+            (None, Some(trial)) => import_state((pool.as_ref(), host), candidate.state, trial),
+        };
+        if let Some((state, cause)) = verdict::shown(&import, &candidate.vdevs) {
+            candidate.state = state;
+            candidate.cause = cause;
+        }
+        candidate.import = import;
+        candidate.vdevs.extend(trial.iter().flat_map(beside));
+        Self { candidate, ..self }
     }
 
     /// Whether another process has the pool, and still has it at that time.
@@ -94,6 +151,18 @@ impl Found {
         }
         devices.into_iter().find(|path| device::is_locked(path))
     }
+}
+
+/// The hot spares and the devices for a cache that a pool lists.
+fn beside(trial: &Trial) -> Vec<VdevReport> {
+    let device = |path: &String, class| VdevReport {
+        path: Some(path.clone()),
+        class,
+        ..VdevReport::healthy("file", 0)
+    };
+    let caches = trial.caches.iter().map(|it| device(it, VdevClass::Cache));
+    let spares = trial.spares.iter().map(|it| device(it, VdevClass::Spare));
+    caches.chain(spares).collect()
 }
 
 /// Whether another host has a pool that several can reach, or may have it as far as this one can know.
@@ -139,10 +208,12 @@ fn of_stranger(found: &FoundPool) -> Option<String> {
     Some(format!("is in a file of user {owner}"))
 }
 
-fn candidate(found: &FoundPool) -> ImportCandidate {
+/// A pool with the vdevs that it has stored, or else those of its labels.
+fn candidate(found: &FoundPool, stored: Option<&PoolConfig>) -> ImportCandidate {
     let truncated = found.truncated();
+    let config = stored.unwrap_or(&found.config);
     let vdevs = tree(
-        &found.config.root,
+        &config.root,
         &class_in_label,
         &|leaf| match found.device(leaf.guid()) {
             Some(device) => LeafFacts {
@@ -156,41 +227,15 @@ fn candidate(found: &FoundPool) -> ImportCandidate {
             None => LeafFacts::missing(),
         },
     );
-    let state = pool_state(&vdevs);
     ImportCandidate {
         name: found.name.clone(),
         guid: found.guid.0,
-        state,
+        state: pool_state(&vdevs),
+        cause: None,
         destroyed: found.state == PoolState::Destroyed,
         comment: found.comment.clone(),
-        import: import_state(found, state),
+        import: ImportState::Ready,
         vdevs,
-    }
-}
-
-/// How it could be imported: what forbids it first.
-fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
-    let known = (1..=28).contains(&found.version) || found.version == 5000;
-    if !known {
-        ImportState::UnsupportedVersion
-    } else if !found.unknown_features.is_empty() {
-        let line = |feature: &MissingFeature| match feature.description.as_str() {
-            "" => feature.guid.clone(),
-            text => format!("{} ({text})", feature.guid),
-        };
-        ImportState::UnsupportedFeatures(found.unknown_features.iter().map(line).collect())
-    } else if state == VdevState::Unavailable {
-        ImportState::MissingDevices
-    } else if found.state == PoolState::Active && Host::current().is_other(&found.last_user) {
-        ImportState::UsedElsewhere
-    } else if found.state == PoolState::Active && pool::kernel_module_present() {
-        ImportState::PerhapsInKernel
-    } else if state == VdevState::Degraded {
-        ImportState::Degraded
-    } else if found.version < 5000 {
-        ImportState::LegacyVersion
-    } else {
-        ImportState::Ready
     }
 }
 
@@ -317,3 +362,6 @@ pub fn upgraded_features(compatibility: &str) -> Vec<&'static str> {
 pub fn is_feature(name: &str) -> bool {
     features::by_name(name).is_some()
 }
+
+#[cfg(test)]
+mod tests;

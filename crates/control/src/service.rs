@@ -36,7 +36,7 @@ mod register;
 mod reporter;
 mod resume;
 mod rules;
-mod side_by_side;
+pub(crate) mod side_by_side;
 mod snapshots;
 mod source;
 mod status;

@@ -9,7 +9,6 @@ mod cat;
 mod contents;
 mod copy;
 mod error;
-mod idle;
 mod image;
 mod inspection;
 mod keys;
@@ -32,7 +31,6 @@ pub use cat::cat;
 pub use copy::{Copied, CopyOptions, cp};
 pub use device::DeviceError;
 pub use error::InspectError;
-pub use idle::{IdleDevices, idle_devices};
 pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
     SpaceFaultKind,

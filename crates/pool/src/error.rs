@@ -18,6 +18,16 @@ pub struct MissingFeature {
     pub description: String,
 }
 
+impl std::fmt::Display for MissingFeature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { guid, description } = self;
+        if description.is_empty() {
+            return f.write_str(guid);
+        }
+        write!(f, "{guid} ({description})")
+    }
+}
+
 /// Who used a pool last.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LastUser {

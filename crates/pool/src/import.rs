@@ -6,12 +6,12 @@ pub(crate) mod load;
 pub(crate) mod options;
 pub(crate) mod removed;
 pub(crate) mod rewind;
+pub(crate) mod trial;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Guid, ObjectId, Txg};
-use device::Access;
 use dmu::{SyncWorkers, Zap};
 use dsl::NamedList;
 use format::Uberblock;
@@ -23,9 +23,9 @@ use crate::allocation::opening;
 use crate::assembly::{Beginning, Identity, WithDatasets, deferred_frees};
 use crate::blocks::{WriteRules, copies_max};
 use crate::config::host::{Host, kernel_module_present};
-use crate::error::{ImportBlocker, PoolError, Result};
+use crate::error::{PoolError, Result};
 use crate::facts::Stored;
-use crate::import::blockers::Inspection;
+use crate::import::blockers::judge;
 use crate::import::discover::{FoundPool, discover};
 use crate::import::load::Loaded;
 use crate::import::options::{ImportOptions, Selection};
@@ -36,9 +36,9 @@ use crate::multihost::activity;
 use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
+use crate::vdevs::device_lists;
 use crate::vdevs::devices::Devices;
 use crate::vdevs::regroup::DeviceChange;
-use crate::vdevs::{device_lists, dtl};
 
 impl Pool {
     /// Opens the pool on these images for reading, whoever used it last; nothing is written.
@@ -61,13 +61,10 @@ impl Pool {
     pub fn import(options: &ImportOptions) -> Result<Arc<Self>> {
         let found = select(options)?;
         let seen = activity::check(&found, options)?;
-        check_use(&found, options)?;
-        let access = if options.read_only {
-            Access::ReadOnly
-        } else {
-            Access::ReadWrite
-        };
-        let devices = Devices::of_pool(&found, access, options.between.as_ref())?;
+        if !options.force {
+            check_use(&found, &options.host)?;
+        }
+        let devices = Devices::of_pool(&found, options.purpose(), options.between.as_ref())?;
         Self::import_from((&found, seen), devices, options)
     }
 
@@ -78,15 +75,9 @@ impl Pool {
         options: &ImportOptions,
     ) -> Result<Arc<Self>> {
         let (loaded, rewound) = load_with_rewind(found, &mut devices, options)?;
-        loaded.features.check_known(!options.read_only)?;
+        judge(&loaded, (found, &devices), options.purpose())?;
         let vdevs = &loaded.objects.foundation.vdevs;
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
-        // No label has the uberblock of a state that the pool is just taken back to.
-        let on_labels = loaded.uberblock.txg.min(newest);
-        dtl::note_outdated(vdevs, &devices.found(), on_labels)?;
-        dtl::leaves(vdevs)
-            .iter()
-            .for_each(|leaf| leaf.missing_is_known());
         let first = loaded.uberblock.txg.max(newest).next();
         let claim = match seen.filter(|_| !options.read_only) {
             Some(newest) => Some(activity::claim(vdevs, &newest, options.rng.as_ref())?),
@@ -125,11 +116,14 @@ fn select(options: &ImportOptions) -> Result<FoundPool> {
 }
 
 /// Refuses a pool that somebody else may have open.
-fn check_use(found: &FoundPool, options: &ImportOptions) -> Result<()> {
-    if options.force || found.state != PoolState::Active {
+///
+/// # Errors
+/// Who used it last, and did not export it: another host, or the kernel of this one may have it.
+pub fn check_use(found: &FoundPool, host: &Host) -> Result<()> {
+    if found.state != PoolState::Active {
         return Ok(());
     }
-    let foreign = options.host.is_other(&found.last_user);
+    let foreign = host.is_other(&found.last_user);
     // The kernel's own implementation does not see our locks: an active pool may be open there.
     if foreign || kernel_module_present() {
         return Err(PoolError::InUseElsewhere(found.last_user.clone()));
@@ -150,18 +144,6 @@ fn open(
     options: &ImportOptions,
 ) -> Result<Arc<Pool>> {
     let writable = !options.read_only;
-    if writable {
-        refuse(
-            Inspection {
-                uberblock: &loaded.uberblock,
-                config: &loaded.config,
-                vdevs: &loaded.objects.foundation.vdevs,
-                directory: &loaded.directory,
-                features: &loaded.features,
-            }
-            .blocker()?,
-        )?;
-    }
     if writable && options.to_checkpoint {
         write_checkpoint(&loaded.objects.foundation.vdevs, &loaded.uberblock)?;
     }
@@ -270,10 +252,6 @@ fn claim_logs(
         without_logs,
     };
     claiming.run()
-}
-
-fn refuse(blocker: Option<ImportBlocker>) -> Result<()> {
-    blocker.map_or(Ok(()), |blocker| Err(PoolError::ReadOnlyPossible(blocker)))
 }
 
 /// Tells the limits of space that is neither free nor anybody's. Figures that cannot be read are

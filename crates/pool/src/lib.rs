@@ -61,8 +61,10 @@ pub use facts::{
     Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, RebuildFacts,
     Removal, Tables,
 };
+pub use import::check_use;
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};
+pub use import::trial::{Trial, try_import};
 pub use logs::resting::RestingLogs;
 pub use mos::data_error::DataError;
 pub use mos::features::{FeatureState, Features};

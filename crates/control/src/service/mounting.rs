@@ -226,7 +226,7 @@ impl Service {
             .collect();
         found.retain(|mountable| !mounted.contains(&mountable.request.dataset));
         for depth in by_depth(found, |mountable| &mountable.request.path) {
-            let failures = side_by_side(&depth, at_a_time(), |place| {
+            let failures = side_by_side("mounting", &depth, at_a_time(), |place| {
                 let each = place.iter().map(|one| self.mount_found(&one.request));
                 each.filter_map(Result::err).collect::<Vec<_>>()
             });
@@ -333,7 +333,7 @@ impl Service {
         let mut gone = Vec::new();
         for depth in by_depth(mounts, |mount| &mount.path).into_iter().rev() {
             let is_refused = AtomicBool::new(false);
-            let outcomes = side_by_side(&depth, at_a_time(), |place| {
+            let outcomes = side_by_side("mounting", &depth, at_a_time(), |place| {
                 self.unmount_place(place, force, &is_refused)
             });
             let mut refusal = Ok(());

@@ -513,12 +513,7 @@ fn rewind_lines(pool: &Pool, dry_run: bool) -> Vec<String> {
 
 fn with_features(failure: Failure, features: &[MissingFeature], readable: bool) -> Failure {
     let head = "This pool uses the following feature(s) not supported by this system:";
-    let lines = features
-        .iter()
-        .map(|feature| match feature.description.as_str() {
-            "" => format!("\t{}", feature.guid),
-            text => format!("\t{} ({text})", feature.guid),
-        });
+    let lines = features.iter().map(|feature| format!("\t{feature}"));
     let failure = lines.fold(failure.because(head), Failure::because);
     if readable {
         let reason = "All unsupported features are only required for writing to the pool.";

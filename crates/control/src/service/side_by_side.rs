@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::thread;
 
 /// What `work` makes of each item, in their order; up to so many at a time. The calling thread is one of those that
-/// work, and the only one where the system gives no others.
-pub(super) fn side_by_side<T: Sync, R: Send>(
+/// work, and the only one where the system gives no others; those have this name.
+pub(crate) fn side_by_side<T: Sync, R: Send>(
+    name: &'static str,
     items: &[T],
     width: usize,
     work: impl Fn(&T) -> R + Sync,
@@ -26,7 +27,7 @@ pub(super) fn side_by_side<T: Sync, R: Send>(
         let others = width.min(items.len()).saturating_sub(1);
         let others: Vec<_> = (0..others)
             .map_while(|_| {
-                let start = thread::named("mounting", thread::Role::PART);
+                let start = thread::named(name, thread::Role::PART);
                 start.spawn_scoped(scope, part).ok()
             })
             .collect();
@@ -60,12 +61,12 @@ mod tests {
             now.fetch_sub(1, Ordering::SeqCst);
             item * 2
         };
-        let doubled = side_by_side(&items, 4, work);
+        let doubled = side_by_side("test", &items, 4, work);
         assert_eq!(doubled, (0..100).map(|item| item * 2).collect::<Vec<_>>());
         assert!((2..=4).contains(&most.load(Ordering::SeqCst)));
         most.store(0, Ordering::SeqCst);
-        side_by_side(&items[..10], 1, work);
+        side_by_side("test", &items[..10], 1, work);
         assert_eq!(most.load(Ordering::SeqCst), 1);
-        assert!(side_by_side(&items[..0], 4, work).is_empty());
+        assert!(side_by_side("test", &items[..0], 4, work).is_empty());
     }
 }

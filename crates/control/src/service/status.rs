@@ -209,9 +209,7 @@ impl Service {
         }
         // Lists of features that cannot be read here say nothing of what is lacking.
         let limit = self.compatibility().ok()?;
-        let lacking = pool::default_features()
-            .into_iter()
-            .any(|feature| limit.allows(feature.name) && !self.pool.features().is_enabled(feature));
+        let lacking = limit.allows_any(&self.pool.features().lacking());
         lacking.then_some(PoolNote::FeaturesDisabled)
     }
 

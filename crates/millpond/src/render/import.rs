@@ -1,8 +1,10 @@
 //! `zpool import` without a pool: what could be imported.
 
-use admin::{ImportCandidate, ImportState, VdevClass, VdevNaming};
+use admin::{
+    ImportCandidate, ImportState, VdevCause, VdevClass, VdevNaming, VdevReport, VdevState,
+};
 
-use super::tree::{GROUPS, lines};
+use super::tree::{GROUPS, Line, lines};
 
 /// The whole list, entries separated by empty lines.
 #[must_use]
@@ -28,6 +30,9 @@ fn entry(found: &ImportCandidate, naming: VdevNaming) -> String {
         out += &format!("{blank}status: {status}\n");
     }
     out += &format!("{blank}action: {action}\n");
+    if found.destroyed && asks_for_no_force(&found.import) {
+        out += "\tThe pool was destroyed, but can be imported using the '-Df' flags.\n";
+    }
     if let Some(comment) = &found.comment {
         out += &format!("comment: {comment}\n");
     }
@@ -37,7 +42,36 @@ fn entry(found: &ImportCandidate, naming: VdevNaming) -> String {
     }
     out += &format!("{blank}config:\n\n");
     out += &config(found, naming);
+    if lacks_unknown(found) {
+        out += "\n\tAdditional devices are known to be part of this pool, though their\n\texact \
+                configuration cannot be determined.\n";
+    }
     out
+}
+
+/// Whether the action says that the pool can be imported, and nothing of flags.
+const fn asks_for_no_force(import: &ImportState) -> bool {
+    matches!(
+        import,
+        ImportState::LegacyVersion | ImportState::FeaturesDisabled | ImportState::Degraded
+    )
+}
+
+/// Whether top-level vdevs are missing of which nothing is known.
+fn lacks_unknown(found: &ImportCandidate) -> bool {
+    found.import == ImportState::MissingDevices && found.vdevs.iter().any(is_unknown)
+}
+
+/// Whether nothing is known of a top-level vdev but its number.
+fn is_unknown(vdev: &VdevReport) -> bool {
+    vdev.cause == Some(VdevCause::MissingDevice)
+}
+
+/// What is known of a class. A label may claim any number of others.
+fn known_lines(vdevs: &[VdevReport], class: VdevClass) -> Vec<Line<'_>> {
+    let mut found = lines(vdevs, class);
+    found.retain(|line| !is_unknown(line.vdev));
+    found
 }
 
 fn texts(found: &ImportCandidate) -> (Option<String>, String) {
@@ -95,51 +129,79 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance \
              of the pool may be compromised if imported.",
         ),
+        ImportState::Unknown => pair(
+            "The pool's devices were not read in time to tell whether it can be imported.",
+            "The pool may be imported using its name or numeric identifier.",
+        ),
         ImportState::MissingDevices
-        | ImportState::CorruptData
+        | ImportState::MissingLogs
+        | ImportState::CorruptData(_)
         | ImportState::UnsupportedVersion
+        | ImportState::UnsupportedVdev(_)
         | ImportState::UnsupportedFeatures(_)
-        | ImportState::ReadOnlyFeatures(_) => texts_of_refusal(found),
+        | ImportState::ReadOnlyFeatures(_)
+        | ImportState::ReadOnly(_)
+        | ImportState::Refused(_) => texts_of_refusal(found),
     }
 }
 
+const ATTACH: &str = "The pool cannot be imported. Attach the missing\n\tdevices and try again.";
+const UNSUPPORTED: &str = "The pool cannot be imported. Access the pool on a system that supports\n\tthe required \
+                           feature(s), or recreate the pool from backup.";
+const READ_ONLY: &str = "The pool cannot be imported in read-write mode. Import the pool with\n\t'-o readonly=on', \
+                         access the pool on a system that supports the\n\trequired feature(s), or recreate the pool \
+                         from backup.";
+
 /// Of pools that cannot be imported as they are.
 fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
-    let pair = |status: &str, action: &str| (Some(status.to_owned()), action.to_owned());
+    const MISSING: &str = "One or more devices are missing from the system.";
+    let pair = |status: String, action: &str| (Some(status), action.to_owned());
     match &found.import {
-        ImportState::MissingDevices => pair(
-            "One or more devices are missing from the system.",
-            "The pool cannot be imported. Attach the missing\n\tdevices and try again.",
+        ImportState::MissingDevices => pair(MISSING.to_owned(), ATTACH),
+        ImportState::MissingLogs => pair(
+            MISSING.to_owned(),
+            &format!(
+                "{ATTACH}\n\tIt can be imported without its log devices, using the '-m' flag."
+            ),
         ),
-        ImportState::CorruptData => pair(
-            "One or more devices contains corrupted data.",
+        ImportState::CorruptData(reason) => pair(
+            format!("The pool metadata is corrupted.\n\t({reason})"),
             "The pool cannot be imported due to damaged devices or data.",
         ),
         ImportState::UnsupportedVersion => pair(
-            "The pool is formatted using an incompatible version.",
+            "The pool is formatted using an incompatible version.".to_owned(),
             "The pool cannot be imported.  Access the pool on a system running newer\n\tsoftware, \
              or recreate the pool from backup.",
         ),
-        ImportState::UnsupportedFeatures(features) => (
-            Some(with_features(
+        ImportState::UnsupportedVdev(kind) => pair(
+            format!(
+                "The pool has a vdev of a kind that is not supported on this system:\n\t{kind}"
+            ),
+            UNSUPPORTED,
+        ),
+        ImportState::UnsupportedFeatures(features) => pair(
+            with_features(
                 "The pool uses the following feature(s) not supported on this system:",
                 features,
-            )),
-            "The pool cannot be imported. Access the pool on a system that supports\n\tthe required \
-             feature(s), or recreate the pool from backup."
-                .to_owned(),
+            ),
+            UNSUPPORTED,
         ),
-        ImportState::ReadOnlyFeatures(features) => (
-            Some(with_features(
+        ImportState::ReadOnlyFeatures(features) => pair(
+            with_features(
                 "The pool can only be accessed in read-only mode on this system. It\n\tcannot be \
                  accessed in read-write mode because it uses the following\n\tfeature(s) not \
                  supported on this system:",
                 features,
-            )),
-            "The pool cannot be imported in read-write mode. Import the pool with\n\t'-o \
-             readonly=on', access the pool on a system that supports the\n\trequired feature(s), or \
-             recreate the pool from backup."
-                .to_owned(),
+            ),
+            READ_ONLY,
+        ),
+        ImportState::ReadOnly(reason) => pair(
+            format!("The pool can only be accessed in read-only mode on this system:\n\t{reason}."),
+            "The pool cannot be imported in read-write mode. Import the pool with\n\t'-o readonly=on'.",
+        ),
+        ImportState::Refused(reason) => pair(
+            format!("The pool is not as it must be to be imported:\n\t{reason}."),
+            "The pool cannot be imported.",
         ),
         // Said above.
         ImportState::Ready
@@ -150,7 +212,8 @@ fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
         | ImportState::Active { .. }
         | ImportState::InUse { .. }
         | ImportState::NoHostId
-        | ImportState::Degraded => (None, String::new()),
+        | ImportState::Degraded
+        | ImportState::Unknown => (None, String::new()),
     }
 }
 
@@ -160,21 +223,27 @@ fn with_features(text: &str, features: &[String]) -> String {
         .fold(text.to_owned(), |text, feature| text + "\n\t" + feature)
 }
 
-const fn message_id(found: &ImportCandidate) -> Option<&'static str> {
+fn message_id(found: &ImportCandidate) -> Option<&'static str> {
     match found.import {
         ImportState::UsedElsewhere | ImportState::Active { .. } => Some("EY"),
         ImportState::Degraded => Some("2Q"),
+        ImportState::MissingDevices if lacks_unknown(found) => Some("6X"),
         ImportState::MissingDevices => Some("3C"),
-        ImportState::CorruptData => Some("5E"),
+        ImportState::MissingLogs => Some("6X"),
+        ImportState::CorruptData(_) => Some("72"),
         ImportState::UnsupportedVersion => Some("A5"),
         ImportState::Ready
         | ImportState::LegacyVersion
         | ImportState::FeaturesDisabled
         | ImportState::PerhapsInKernel
         | ImportState::InUse { .. }
+        | ImportState::UnsupportedVdev(_)
         | ImportState::UnsupportedFeatures(_)
         | ImportState::NoHostId
-        | ImportState::ReadOnlyFeatures(_) => None,
+        | ImportState::ReadOnlyFeatures(_)
+        | ImportState::ReadOnly(_)
+        | ImportState::Refused(_)
+        | ImportState::Unknown => None,
     }
 }
 
@@ -182,13 +251,13 @@ fn config(found: &ImportCandidate, naming: VdevNaming) -> String {
     let classes = || std::iter::once((VdevClass::Normal, "")).chain(GROUPS);
     let mut width = 10.max(found.name.chars().count());
     for (class, _) in classes() {
-        for line in lines(&found.vdevs, class) {
+        for line in known_lines(&found.vdevs, class) {
             width = width.max(2 * line.depth + naming.name(line.vdev).chars().count());
         }
     }
-    let mut out = format!("\t{:width$}  {}\n", found.name, found.state.word());
+    let mut out = row(&found.name, width, found.state, found.cause.as_ref());
     for (class, head) in classes() {
-        let group = lines(&found.vdevs, class);
+        let group = known_lines(&found.vdevs, class);
         if !head.is_empty() && !group.is_empty() {
             out += &format!("\t{head}\n");
         }
@@ -198,13 +267,13 @@ fn config(found: &ImportCandidate, naming: VdevNaming) -> String {
                 out += &format!("\t{name}\n");
                 continue;
             }
-            let cause = line
-                .vdev
-                .cause
-                .as_ref()
-                .map_or(String::new(), |c| format!("  {}", c.text()));
-            out += &format!("\t{name:width$}  {}{cause}\n", line.vdev.state.word());
+            out += &row(&name, width, line.vdev.state, line.vdev.cause.as_ref());
         }
     }
     out
+}
+
+fn row(name: &str, width: usize, state: VdevState, cause: Option<&VdevCause>) -> String {
+    let cause = cause.map_or(String::new(), |cause| format!("  {}", cause.text()));
+    format!("\t{name:width$}  {}{cause}\n", state.word())
 }

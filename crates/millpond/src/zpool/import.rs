@@ -6,7 +6,7 @@ use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
     Assignments, Change, Failure, FailureKind, ImportCandidate, ImportRequest, KnownPool,
-    OpenRequest, PropertyError, VdevClass, VdevNaming, VdevReport, VdevState,
+    OpenRequest, PropertyError, VdevNaming, VdevState,
     client::{self, Connection, Silent},
 };
 use control::Found;
@@ -99,7 +99,7 @@ fn import(call: &Invocation) -> Outcome {
     let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
     let lists = call.operands().is_empty() && !call.has("a");
     let all = match lists {
-        true => control::discover_watching(&search)?,
+        true => to_be_listed(call, &search, running)?,
         false => control::discover(&search)?,
     };
     let (here, mut found): (Vec<Found>, Vec<Found>) = all.into_iter().partition(here);
@@ -134,6 +134,20 @@ fn import(call: &Invocation) -> Outcome {
     let chosen = chosen.map_err(|failure| with_gone(call, failure, wanted, &pools.absent))?;
     let new_name = call.operands().get(1).map(String::as_str);
     import_one(call, chosen, new_name, &search, &pools.absent)
+}
+
+/// The pools that are there; of those that are listed, it is found out whether they can be imported.
+fn to_be_listed(
+    call: &Invocation,
+    search: &[PathBuf],
+    running: &[Connection],
+) -> Result<Vec<Found>, Failure> {
+    let guids: Vec<u64> = running.iter().map(Connection::guid).collect();
+    let wants_destroyed = call.has("D");
+    let is_listed = |found: &ImportCandidate| {
+        found.destroyed == wants_destroyed && !guids.contains(&found.guid)
+    };
+    control::discover_watching(search, &is_listed)
 }
 
 /// What is said of the daemon of the wanted pool that does not answer. A pool that is served is not looked for where it
@@ -255,38 +269,11 @@ fn list(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -
         return Ok(());
     }
     let candidates = found.iter().map(|found| found.candidate.clone());
-    let candidates: Vec<_> = candidates.map(with_idle_devices).collect();
+    let candidates: Vec<_> = candidates.collect();
     print(&crate::render::import_list(
         &candidates,
         VdevNaming::default(),
     ))
-}
-
-/// With its spares and the devices for a cache, of which labels say nothing, as far as the pool itself can be read.
-fn with_idle_devices(mut pool: ImportCandidate) -> ImportCandidate {
-    let mut devices = Vec::new();
-    for vdev in &pool.vdevs {
-        vdev.walk(&mut |vdev| {
-            let path = vdev.path.as_ref().filter(|_| !vdev.absent);
-            devices.extend(path.map(PathBuf::from));
-        });
-    }
-    let idle = inspect::idle_devices(&devices, pool.guid).unwrap_or_default();
-    let device = |path: String, class: VdevClass| VdevReport {
-        path: Some(path),
-        class,
-        ..VdevReport::healthy("file", 0)
-    };
-    let caches = idle
-        .caches
-        .into_iter()
-        .map(|it| device(it, VdevClass::Cache));
-    let spares = idle
-        .spares
-        .into_iter()
-        .map(|it| device(it, VdevClass::Spare));
-    pool.vdevs.extend(caches.chain(spares));
-    pool
 }
 
 fn matches(found: &Found, wanted: &str) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Standing;
 use crate::churn::Churn;
 use crate::import::rewind::{load_with_rewind, write_checkpoint};
-use crate::vdevs::devices::Devices;
+use crate::vdevs::devices::{Devices, Purpose};
 use crate::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Pool, PoolError, Selection,
 };
@@ -351,8 +351,7 @@ fn a_pool_that_has_just_gone_back_is_imported_without_the_vdev_that_it_got_since
     let mut options = files.options();
     options.to_checkpoint = true;
     let found = crate::import::discover::discover(&options.paths).unwrap();
-    let access = device::Access::ReadWrite;
-    let mut devices = Devices::of_pool(&found[0], access, None).unwrap();
+    let mut devices = Devices::of_pool(&found[0], Purpose::Writing, None).unwrap();
     let (loaded, _) = load_with_rewind(&found[0], &mut devices, &options).unwrap();
     write_checkpoint(&loaded.objects.foundation.vdevs, &loaded.uberblock).unwrap();
     drop((loaded, devices, found));

@@ -53,8 +53,6 @@ pub struct FoundPool {
     pub devices: Vec<FoundDevice>,
     /// Leaves that no device was found for.
     pub missing: Vec<Guid>,
-    /// Features in the labels that are not known: the pool cannot be read.
-    pub unknown_features: Vec<MissingFeature>,
 }
 
 impl FoundPool {
@@ -298,7 +296,6 @@ fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {
         version: config.version(),
         last_user: last_user(&config.list),
         comment: config.list.str(keys::COMMENT).map(ToOwned::to_owned),
-        unknown_features: unknown_label_features(&config.list),
         config,
         devices,
         missing,

@@ -21,7 +21,7 @@ use crate::expansion;
 use crate::import::discover::{self, FoundPool, unknown_label_features};
 use crate::import::removed;
 use crate::mos::features::Features;
-use crate::vdevs::devices::{Devices, OpenedTree, open_tree};
+use crate::vdevs::devices::{Devices, OpenedTree, Purpose, open_tree};
 use crate::vdevs::dtl;
 
 /// No configuration object is longer.
@@ -30,8 +30,8 @@ const CONFIG_SIZE_MAX: u64 = 64 << 20;
 /// How to load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadOptions {
-    /// Whether the pool is to be written.
-    pub(crate) writable: bool,
+    /// What for.
+    pub(crate) purpose: Purpose,
     /// Uberblocks of later txgs do not count.
     pub(crate) txg_max: Option<Txg>,
     /// The state to load, whatever the labels say.
@@ -56,6 +56,19 @@ pub(crate) struct Loaded {
 
 /// Loads the newest state of a pool that is not newer than the options allow.
 pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> Result<Loaded> {
+    let stored = find_stored(pool, devices, options)?;
+    load_stored(stored, devices, options)
+}
+
+/// An uberblock, and the configuration that the pool has stored as of it.
+pub(crate) type StoredConfig = (Uberblock, PoolConfig);
+
+/// The first part of loading: from the labels to the configuration that the pool itself has.
+pub(crate) fn find_stored(
+    pool: Guid,
+    devices: &mut Devices,
+    options: &LoadOptions,
+) -> Result<StoredConfig> {
     let found = discover::assemble(devices.found());
     let found = found.into_iter().find(|found| found.guid == pool);
     let found = found.ok_or_else(|| PoolError::NoSuchPool {
@@ -83,9 +96,18 @@ pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> 
     // The stored configuration is the truth; labels only led to it, and may name other devices.
     let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
     devices.open_stored(&config.root, newest)?;
+    Ok((uberblock, config))
+}
+
+/// The second part: what the stored configuration leads to.
+pub(crate) fn load_stored(
+    (uberblock, config): StoredConfig,
+    devices: &Devices,
+    options: &LoadOptions,
+) -> Result<Loaded> {
     let stage = Stage::open(&config, devices, &uberblock, options)?;
     check_complete(&config, &stage.tree, &uberblock, options)?;
-    stage.finish(config, uberblock, options.writable)
+    stage.finish(config, uberblock, options.purpose)
 }
 
 /// Refuses what a crash left of `zpool split`: labels of the new pool, and the state of the old one below them.
@@ -211,7 +233,7 @@ impl Stage {
             .for_each(|leaf| leaf.await_missing());
         let blocks = Blocks {
             cache_bytes: options.cache_bytes,
-            writable: options.writable,
+            writable: options.purpose == Purpose::Writing,
         };
         let foundation = Foundation::new(config, &tree.vdevs, blocks);
         let opened = ObjectSet::open(foundation.own_objects(), &uberblock.root);
@@ -252,7 +274,7 @@ impl Stage {
         PoolConfig::from_list(&list)
     }
 
-    fn finish(self, config: PoolConfig, uberblock: Uberblock, writable: bool) -> Result<Loaded> {
+    fn finish(self, config: PoolConfig, uberblock: Uberblock, purpose: Purpose) -> Result<Loaded> {
         let config_object = self.config_object()?;
         // Before anything is read that may lie on a removed vdev.
         let mos = &self.objects.mos;
@@ -271,7 +293,7 @@ impl Stage {
             self.objects.foundation.pipeline.set_salt(salt);
         }
         if let Err(error) = dtl::load(&self.objects.mos, &config, &self.tree.vdevs)
-            && writable
+            && purpose.is_strict()
         {
             return Err(error);
         }

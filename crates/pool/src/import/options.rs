@@ -8,7 +8,7 @@ use base::random::Rng;
 use base::{Guid, Txg};
 
 use crate::config::host::Host;
-use crate::vdevs::devices::Between;
+use crate::vdevs::devices::{Between, Purpose};
 
 /// Which of the pools that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,15 @@ impl ImportOptions {
             rng: Arc::new(sys::SystemRng),
             of_split: None,
             between: None,
+        }
+    }
+
+    /// What the pool's devices are opened for.
+    pub(crate) const fn purpose(&self) -> Purpose {
+        if self.read_only {
+            Purpose::Reading
+        } else {
+            Purpose::Writing
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn load_with_rewind(
     options: &ImportOptions,
 ) -> Result<(Loaded, Option<Rewound>)> {
     let mut load_options = LoadOptions {
-        writable: !options.read_only,
+        purpose: options.purpose(),
         txg_max: None,
         state: None,
         cache_bytes: options.cache_bytes,

@@ -6,6 +6,8 @@ mod forged;
 use super::*;
 use crate::churn::Churn;
 use crate::import::load::{LoadOptions, load};
+use crate::vdevs::devices::Purpose;
+use device::Access;
 use golden::GoldenPool;
 
 fn options(images: &[PathBuf]) -> ImportOptions {
@@ -34,7 +36,7 @@ fn readable(golden: &GoldenPool) -> bool {
     let mut devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
     let found = crate::import::discover::assemble(devices.found());
     let load_options = LoadOptions {
-        writable: false,
+        purpose: Purpose::Reading,
         txg_max: None,
         state: None,
         cache_bytes: 1 << 20,

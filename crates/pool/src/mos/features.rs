@@ -171,6 +171,14 @@ impl Features {
         features::ALL.iter().map(state).collect()
     }
 
+    /// Features that new pools have, and this one does not.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<&'static Feature> {
+        let maintained = |feature: &&'static Feature| feature.support == Support::Write;
+        let all = features::ALL.iter().copied().filter(maintained);
+        all.filter(|feature| !self.is_enabled(feature)).collect()
+    }
+
     /// Features of the pool of which nobody here knows the name, and whether something uses them.
     #[must_use]
     pub fn unsupported(&self) -> Vec<(String, bool)> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Guid, ObjectId};
 use device::BlockDevice;
-use dmu::AllocateObject;
+use dmu::{AllocateObject, ObjectSet, Zap};
 use format::config::keys;
 use format::label::PoolState;
 use format::{NvList, ObjectType, nvlist};
@@ -29,18 +29,29 @@ pub(crate) fn load(services: &PoolServices) -> Result<()> {
 }
 
 fn load_one(services: &PoolServices, devices: &DeviceList) -> Result<()> {
-    let id = services.directory.lookup(devices.name().as_bytes())?;
+    if let Some((id, listed)) = stored(&services.mos, &services.directory, devices.name())? {
+        devices.set_stored(id, listed);
+    }
+    Ok(())
+}
+
+/// What a pool has stored as the list of this name, and the object that it is in; none if there is no such list.
+pub(crate) fn stored(
+    mos: &ObjectSet,
+    directory: &Zap,
+    name: &str,
+) -> Result<Option<(ObjectId, Vec<VdevConfig>)>> {
+    let id = directory.lookup(name.as_bytes())?;
     let Some(id) = id.filter(|id| *id != 0).map(ObjectId) else {
-        return Ok(());
+        return Ok(None);
     };
-    let bytes = read_packed(&services.mos, id)?;
+    let bytes = read_packed(mos, id)?;
     let what = "list of devices beside the vdevs";
     let list = nvlist::decode_xdr(&bytes).map_err(PoolError::corrupt(what))?;
-    let entries = list.lists(devices.name()).iter();
+    let entries = list.lists(name).iter();
     let listed: Result<Vec<_>, _> = entries.map(VdevConfig::from_list).collect();
     let listed = listed.map_err(PoolError::corrupt(what))?;
-    devices.set_stored(id, listed);
-    Ok(())
+    Ok(Some((id, listed)))
 }
 
 /// What a device is labelled as that belongs to no pool's tree, a spare or a cache device, and its guid.

@@ -21,6 +21,35 @@ use crate::vdevs::spare_rooms;
 /// A device in front of another.
 pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
 
+/// What the devices of a pool are opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To read the pool.
+    #[default]
+    Reading,
+    /// To write it.
+    Writing,
+    /// To find out whether it could be written: nothing is, and nobody is kept from writing it.
+    Judging,
+}
+
+impl Purpose {
+    pub(crate) const fn access(self) -> Access {
+        match self {
+            Self::Writing => Access::ReadWrite,
+            Self::Reading | Self::Judging => Access::ReadOnly,
+        }
+    }
+
+    /// Whether the pool must be such that it could be written.
+    pub(crate) const fn is_strict(self) -> bool {
+        match self {
+            Self::Writing | Self::Judging => true,
+            Self::Reading => false,
+        }
+    }
+}
+
 /// A leaf, where its device is, and the device.
 pub(crate) type OpenLeaf = (Guid, PathBuf, Arc<dyn BlockDevice>);
 
@@ -31,8 +60,7 @@ const DEPTH_MAX: u32 = 8;
 #[derive(Default)]
 pub(crate) struct Devices {
     by_leaf: BTreeMap<Guid, OpenedDevice>,
-    /// Whether they are to be written.
-    writable: bool,
+    purpose: Purpose,
     /// Devices whose labels say that they belong to the pool, also where the newest label does not name them.
     labelled: Vec<FoundDevice>,
     /// What is put in front of each.
@@ -49,8 +77,12 @@ impl Devices {
     /// what cannot be opened is an error.
     #[cfg(test)]
     pub(crate) fn open(paths: &[PathBuf], access: Access) -> Result<Self> {
+        let purpose = match access {
+            Access::ReadOnly => Purpose::Reading,
+            Access::ReadWrite => Purpose::Writing,
+        };
         let mut devices = Self {
-            writable: access == Access::ReadWrite,
+            purpose,
             ..Self::default()
         };
         for path in paths {
@@ -63,7 +95,7 @@ impl Devices {
     /// Devices that are open already, to be written.
     pub(crate) fn of_open(leaves: Vec<OpenLeaf>) -> Self {
         let mut devices = Self {
-            writable: true,
+            purpose: Purpose::Writing,
             ..Self::default()
         };
         for (leaf, path, device) in leaves {
@@ -78,16 +110,22 @@ impl Devices {
     /// One of them cannot be opened.
     pub(crate) fn of_pool(
         pool: &FoundPool,
-        access: Access,
+        purpose: Purpose,
         between: Option<&Between>,
     ) -> Result<Self> {
         let mut devices = Self {
-            writable: access == Access::ReadWrite,
+            purpose,
             labelled: pool.devices.clone(),
             between: between.cloned(),
             ..Self::default()
         };
         devices.open_leaves(&pool.config.root, None)?;
+        if devices.by_leaf.is_empty()
+            && let Some(kind) = unknown_kind(&pool.config.root)
+        {
+            // Which devices are part of it, nobody here knows.
+            return Err(PoolError::UnsupportedVdev { kind });
+        }
         Ok(devices)
     }
 
@@ -102,11 +140,7 @@ impl Devices {
     }
 
     fn open_leaves(&mut self, root: &VdevConfig, newest: Option<Txg>) -> Result<()> {
-        let access = if self.writable {
-            Access::ReadWrite
-        } else {
-            Access::ReadOnly
-        };
+        let access = self.purpose.access();
         let leaves: BTreeSet<Guid> = root.leaves().iter().map(|leaf| leaf.guid()).collect();
         let is_within = |found: &FoundDevice| {
             let best = found.labels.best_uberblock(None);
@@ -167,6 +201,17 @@ impl Devices {
     fn get(&self, leaf: Guid) -> Option<&OpenedDevice> {
         self.by_leaf.get(&leaf)
     }
+}
+
+/// A kind of vdev that nobody here knows.
+fn unknown_kind(root: &VdevConfig) -> Option<String> {
+    let mut found = None;
+    root.walk(&mut |node| {
+        if node.vdev_type().is_none() {
+            found = Some(node.kind().to_owned());
+        }
+    });
+    found
 }
 
 fn locked(path: &Path, error: DeviceError) -> PoolError {
@@ -347,7 +392,8 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
     // What is left of an image that was cut off can be read, but not written: its last labels
     // would come where data was.
     let size = opened.device.size();
-    let asize_min = if devices.writable { site.asize_min } else { 0 };
+    let is_strict = devices.purpose.is_strict();
+    let asize_min = if is_strict { site.asize_min } else { 0 };
     if label::leaf_asize(size) < asize_min {
         *site.truncated = Some(format!(
             "{}: has {size} bytes, and the pool needs {} there: truncated? Copy it again, or read \

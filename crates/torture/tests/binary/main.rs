@@ -65,6 +65,7 @@ mod strangers;
 mod stream_files;
 mod suspension;
 mod trims;
+mod unimportable;
 mod verbs;
 mod waiting;
 mod web_keys;

@@ -40,6 +40,10 @@ pub(crate) fn run(folder: &Path, pool: &str) {
     print(folder, pool);
     stage("cp");
     copy_out(folder, pool);
+    stage("list");
+    for found in note("list", pool::discover(&[folder.to_owned()])).unwrap_or_default() {
+        note("try", pool::try_import(&found).outcome);
+    }
     for read_only in [true, false] {
         stage(if read_only {
             "import, read-only"

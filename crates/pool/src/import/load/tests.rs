@@ -4,7 +4,7 @@ use super::*;
 use device::Access;
 
 const OPTIONS: LoadOptions = LoadOptions {
-    writable: false,
+    purpose: Purpose::Reading,
     txg_max: None,
     state: None,
     cache_bytes: 16 << 20,

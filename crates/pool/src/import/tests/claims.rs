@@ -105,7 +105,7 @@ fn logs_are_claimed_at_once() {
 
     let options = options(&[crashed]);
     let found = select(&options).unwrap();
-    let mut devices = Devices::of_pool(&found, Access::ReadWrite, None).unwrap();
+    let mut devices = Devices::of_pool(&found, Purpose::Writing, None).unwrap();
     let (loaded, rewound) = load_with_rewind(&found, &mut devices, &options).unwrap();
     let leaf = Arc::clone(&loaded.objects.foundation.vdevs.tops()[0].leaves()[0]);
     let meeting = Arc::new(Meeting {
