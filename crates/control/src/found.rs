@@ -47,9 +47,9 @@ pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
     Ok(in_order(pools.iter().map(Found::of).collect()))
 }
 
-/// As [`discover`], for a list of what `is_listed`: it is found out whether another process has a pool, whether it could be
-/// imported otherwise, and of pools that several hosts can reach whether another one has them, which takes as long as
-/// that one may be silent.
+/// As [`discover`], for a list of what `is_listed`: it is found out whether another process has a pool, whether it
+/// could be imported otherwise, and of pools that several hosts can reach whether another one has them, which takes as
+/// long as that one may be silent.
 pub fn discover_watching(
     search: &[PathBuf],
     is_listed: &(dyn Fn(&ImportCandidate) -> bool + Sync),

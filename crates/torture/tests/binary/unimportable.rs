@@ -465,13 +465,16 @@ fn a_pool_in_use_elsewhere_is_told_by_the_list_unless_more_forbids_it() {
     assert!(told.contains("com.example:hologram"), "{told}");
 }
 
+/// What is done to an image.
+type Damage<'a> = &'a dyn Fn(&Path);
+
 /// What is wrong with one pool keeps nobody from seeing the others.
 #[test]
 fn a_pool_that_cannot_be_read_does_not_hide_others() {
     let Some(session) = Session::new() else {
         return;
     };
-    let damage: [(&str, &dyn Fn(&Path)); 5] = [
+    let damage: [(&str, Damage<'_>); 5] = [
         ("checksum", &|image| {
             forge_uberblocks(image, |uberblock| {
                 let mut value = uberblock.root.checksum_value();
