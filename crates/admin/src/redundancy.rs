@@ -5,6 +5,7 @@
 
 use format::config::VdevType;
 
+use crate::report::type_and_details;
 use crate::{VdevClass, VdevShape, VdevSpec};
 
 #[cfg(test)]
@@ -44,11 +45,9 @@ impl Redundancy {
     /// None of what has no blocks (`hole`, `indirect`, …), and of single devices that are being replaced.
     #[must_use]
     pub fn named(kind: &str, children: usize) -> Option<Self> {
-        // The parity follows the name, and of a dRAID more.
-        let details = kind.find(|c: char| c.is_ascii_digit());
-        let (name, details) = kind.split_at(details.unwrap_or(kind.len()));
+        let (vdev_type, details) = type_and_details(kind)?;
         let parity = || details.split(':').next()?.parse().ok();
-        let kind = match VdevType::named(name)? {
+        let kind = match vdev_type {
             VdevType::Disk => Kind::Disk,
             VdevType::File => Kind::File,
             VdevType::Mirror => Kind::Mirror,

@@ -1,5 +1,6 @@
 //! What a pool says about itself: properties, health, vdevs, scans, history, holds.
 
+use format::config::VdevType;
 use serde::{Deserialize, Serialize};
 
 use crate::Setting;
@@ -267,10 +268,22 @@ impl VdevReport {
         }
     }
 
+    /// Its type; none if nobody here knows it.
+    #[must_use]
+    pub fn vdev_type(&self) -> Option<VdevType> {
+        type_and_details(&self.kind).map(|(vdev_type, _)| vdev_type)
+    }
+
     /// True for a file or disk.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
-        matches!(self.kind.as_str(), "disk" | "file") || self.path.is_some()
+        self.vdev_type().is_some_and(VdevType::is_leaf) || self.path.is_some()
+    }
+
+    /// Whether it is there: not only a number that is taken, or what tells where something went.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.vdev_type().is_none_or(VdevType::is_there)
     }
 
     /// This vdev and all below.
@@ -280,6 +293,14 @@ impl VdevReport {
             child.walk(visit);
         }
     }
+}
+
+/// The type in a kind as it is reported (`file`, `raidz2`, `draid1:4d:8c:1s`), and what follows its name: the parity,
+/// and of a dRAID more. None of types that nobody here knows.
+pub(crate) fn type_and_details(kind: &str) -> Option<(VdevType, &str)> {
+    let details = kind.find(|c: char| c.is_ascii_digit());
+    let (name, details) = kind.split_at(details.unwrap_or(kind.len()));
+    Some((VdevType::named(name)?, details))
 }
 
 /// Which kind of scan.
@@ -491,7 +512,8 @@ impl PoolStatus {
     /// Whether any leaf of the tree is such whose place no other one is to take.
     pub fn any_leaf(&self, matches: impl Fn(&VdevReport) -> bool) -> bool {
         fn any(vdev: &VdevReport, matches: &dyn Fn(&VdevReport) -> bool) -> bool {
-            let below = vdev.kind != "replacing" && vdev.children.iter().any(|c| any(c, matches));
+            let is_replaced = vdev.vdev_type() == Some(VdevType::Replacing);
+            let below = !is_replaced && vdev.children.iter().any(|c| any(c, matches));
             below || (vdev.children.is_empty() && matches(vdev))
         }
         let tops = self.vdevs.iter();
@@ -654,3 +676,6 @@ pub struct DiffRecord {
     /// Its path; of a renamed file, the old one.
     pub path: Vec<u8>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Names of vdevs.
 
+use format::config::VdevType;
+
 use crate::report::VdevReport;
 
 /// How vdevs are named (`-g`, `-L`, `-P`).
@@ -29,7 +31,8 @@ impl VdevNaming {
             .flatten()
             .map_or_else(|| path.clone(), |real| real.to_string_lossy().into_owned());
         // A disk of a server has its name from that.
-        if self.full || vdev.kind != "disk" || device::is_remote(path.as_ref()) {
+        let is_disk = vdev.vdev_type() == Some(VdevType::Disk);
+        if self.full || !is_disk || device::is_remote(path.as_ref()) {
             return resolved;
         }
         resolved.rsplit('/').next().unwrap_or(&resolved).to_owned()

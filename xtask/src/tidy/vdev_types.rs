@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const TYPES: &str = "crates/format/src/config.rs";
 
-/// The crates that read configurations.
-const READERS: [&str; 4] = ["control", "inspect", "pool", "vdev"];
+/// The crates that read configurations, and those that go by what is reported of them.
+const READERS: [&str; 6] = ["admin", "control", "inspect", "millpond", "pool", "vdev"];
 
 /// Faults of the sources in the tree.
 pub(super) fn check(root: &Path, files: &[PathBuf]) -> TaskResult<Vec<String>> {
@@ -50,7 +50,7 @@ fn names(table: &str) -> Vec<&str> {
     rows.collect()
 }
 
-/// Where a name is compared with, or is an arm of a match.
+/// Where a name is compared with, or is an arm of a match, by itself or in a `Some`.
 fn asked(file: &str, text: &str, names: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for name in names {
@@ -58,7 +58,8 @@ fn asked(file: &str, text: &str, names: &[&str]) -> Vec<String> {
         for (at, _) in text.match_indices(&literal) {
             let (before, rest) = (&text[..at], text[at + literal.len()..].trim_start());
             let is_compared = before.ends_with("== ") || before.ends_with("!= ");
-            if is_compared || rest.starts_with("=>") || rest.starts_with("| ") {
+            let is_in_some = before.ends_with("Some(") && rest.starts_with(')');
+            if is_compared || is_in_some || rest.starts_with("=>") || rest.starts_with("| ") {
                 let line = before.lines().count().max(1);
                 faults.push(format!(
                     "{file}:{line}: the vdev type `{name}` is asked for as text: match over `VdevType` of {TYPES}"
@@ -100,6 +101,7 @@ const OTHER: &str = "other";
             "fn a() {\n    vdev.kind() != \"hole\"",
             "fn a() {\n    \"mirror\" => 1,",
             "fn a() {\n    matches!(kind, \"hole\" | x)",
+            "fn a() {\n    vdev.kind() == Some(\"hole\")",
         ] {
             let faults = asked("crates/pool/src/b.rs", bad, &names);
             assert_eq!(faults.len(), 1, "{bad}");
@@ -122,12 +124,19 @@ const OTHER: &str = "other";
     }
 
     #[test]
-    fn readers_are_crates_that_read_configurations() {
-        assert!(is_reader(Path::new("crates/pool/src/config.rs")));
+    fn readers_are_crates_that_go_by_types() {
+        for reader in [
+            "crates/pool/src/config.rs",
+            "crates/admin/src/report.rs",
+            "crates/millpond/src/zpool/vdev_specs.rs",
+        ] {
+            assert!(is_reader(Path::new(reader)), "{reader}");
+        }
         for other in [
             "crates/pool/src/config/tests.rs",
             "crates/pool/tests/b.rs",
-            "crates/millpond/src/zpool/vdev_specs.rs",
+            "crates/millpond/src/zpool/tests.rs",
+            "crates/dsl/src/name.rs",
             "xtask/src/tidy.rs",
         ] {
             assert!(!is_reader(Path::new(other)), "{other}");

@@ -8,12 +8,12 @@ pub(crate) struct Line<'a> {
     pub(crate) vdev: &'a VdevReport,
 }
 
-/// The vdevs of one class with all below them, in order.
+/// The vdevs of one class with all below them, in order; removed and never used places are not shown.
 pub(crate) fn lines(vdevs: &[VdevReport], class: VdevClass) -> Vec<Line<'_>> {
     let mut out = Vec::new();
     for vdev in vdevs
         .iter()
-        .filter(|vdev| vdev.class == class && !is_hidden(vdev))
+        .filter(|vdev| vdev.class == class && vdev.is_there())
     {
         push(vdev, 1, &mut out);
     }
@@ -25,11 +25,6 @@ fn push<'a>(vdev: &'a VdevReport, depth: usize, out: &mut Vec<Line<'a>>) {
     for child in &vdev.children {
         push(child, depth + 1, out);
     }
-}
-
-/// Removed and never used places are not shown.
-fn is_hidden(vdev: &VdevReport) -> bool {
-    matches!(vdev.kind.as_str(), "hole" | "indirect")
 }
 
 /// The groups after the main tree, as `status` heads them.

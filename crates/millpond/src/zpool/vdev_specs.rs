@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use admin::redundancy::mismatch_among;
 use admin::rows::pool::ASHIFT;
 use admin::{Failure, FailureKind, Value, VdevClass, VdevNaming, VdevReport, VdevShape, VdevSpec};
+use format::config::VdevType;
 
 use crate::arguments::assign_pool;
 use crate::grammar::Invocation;
@@ -47,10 +48,11 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             };
             let striped = match group.kind {
                 GroupKind::Mirror => None,
-                GroupKind::RaidZ(_) => Some("raidz"),
-                GroupKind::Draid(_) => Some("draid"),
+                GroupKind::RaidZ(_) => Some(VdevType::RaidZ),
+                GroupKind::Draid(_) => Some(VdevType::Draid),
             };
             if let (true, Some(kind), Some(word)) = (only_mirrors, striped, opened) {
+                let kind = kind.name();
                 return Err(invalid(&format!("unsupported '{word}' device: {kind}")));
             }
             if let VdevClass::Spare | VdevClass::Cache = class {
@@ -288,16 +290,19 @@ pub(super) fn new_device(word: &str) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
+/// The words that say what the vdevs after them are for.
+const CLASS_WORDS: [(&str, VdevClass); 5] = [
+    ("log", VdevClass::Log),
+    ("special", VdevClass::Special),
+    ("dedup", VdevClass::Dedup),
+    ("spare", VdevClass::Spare),
+    ("cache", VdevClass::Cache),
+];
+
 /// What the vdevs after a word are for.
 fn class_word(word: &str) -> Option<VdevClass> {
-    match word {
-        "log" => Some(VdevClass::Log),
-        "special" => Some(VdevClass::Special),
-        "dedup" => Some(VdevClass::Dedup),
-        "spare" => Some(VdevClass::Spare),
-        "cache" => Some(VdevClass::Cache),
-        _ => None,
-    }
+    let found = CLASS_WORDS.iter().find(|(known, _)| *known == word);
+    found.map(|(_, class)| *class)
 }
 
 /// A bare word is a disk in /dev, unless a file of that name is here.
@@ -359,9 +364,9 @@ pub(super) fn check_sizes(vdevs: &[VdevSpec]) -> Result<(), Failure> {
     for vdev in vdevs {
         let kind = match &vdev.shape {
             VdevShape::Leaf(_) => continue,
-            VdevShape::Mirror(_) => "mirror",
-            VdevShape::RaidZ(..) => "raidz",
-            VdevShape::Draid { .. } => "draid",
+            VdevShape::Mirror(_) => VdevType::Mirror.name(),
+            VdevShape::RaidZ(..) => VdevType::RaidZ.name(),
+            VdevShape::Draid { .. } => VdevType::Draid.name(),
         };
         // Those that are not there yet are all made of one size.
         let sizes = vdev.leaves().iter().filter_map(|path| size_of(path).ok());

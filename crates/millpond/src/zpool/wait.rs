@@ -7,6 +7,7 @@ use admin::{
     Value, VdevReport, VdevState, human_bytes,
 };
 use base::clock::real_now;
+use format::config::VdevType;
 use inspect::{Audience, Line};
 
 use super::flags::{TIMESTAMP, timestamp};
@@ -205,7 +206,7 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
     }
     let mut is_replacing = false;
     for top in &status.vdevs {
-        top.walk(&mut |vdev| is_replacing |= vdev.kind == "replacing");
+        top.walk(&mut |vdev| is_replacing |= vdev.vdev_type() == Some(VdevType::Replacing));
     }
     work.replace = work.resilver.filter(|_| is_replacing);
     work

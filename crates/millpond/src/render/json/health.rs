@@ -4,6 +4,7 @@ use admin::{
     LeafReport, LeafWork, LeafWorkState, PoolStatus, ScanKind, ScanReport, ScanState, VdevClass,
     VdevNaming, VdevReport, VdevState, human, human_bytes,
 };
+use format::config::VdevType;
 use serde_json::{Map, Value as JsonValue, json};
 
 use super::super::status::explained;
@@ -119,7 +120,7 @@ impl Json {
         }
         let mut root = Object::new();
         put(&mut root, "name", json!(pool.name));
-        put(&mut root, "vdev_type", json!("root"));
+        put(&mut root, "vdev_type", json!(VdevType::Root.name()));
         put(&mut root, "guid", self.number(pool.guid));
         put(&mut root, "class", json!("normal"));
         put(&mut root, "state", json!(pool.root_state.word()));
@@ -165,7 +166,7 @@ impl Json {
     }
 
     fn vdev(&self, vdev: &VdevReport, naming: VdevNaming, parent: &str, into: &mut Object) {
-        if matches!(vdev.kind.as_str(), "hole" | "indirect") {
+        if !vdev.is_there() {
             return;
         }
         let name = naming.name(vdev);
