@@ -11,6 +11,7 @@ mod cache;
 mod effective;
 mod facts;
 mod figure;
+mod key_location;
 mod look_up;
 mod row;
 mod set;
@@ -27,6 +28,7 @@ pub use facts::{
     Support, TextRule, Types, Unsupported, Values, Word,
 };
 pub use figure::{Figure, Measured, PoolFigure, VdevFigure};
+pub use key_location::KeyLocation;
 pub use row::{Property, Row};
 pub use set::{PropertyChange, SetProperties};
 pub(crate) use set::{clear_local, set_local, set_snapshot_local};

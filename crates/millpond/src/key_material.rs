@@ -4,8 +4,8 @@
 use std::io::{self, IsTerminal, Read, Write};
 
 use admin::changes::NewKey;
-use admin::rows::Row;
 use admin::rows::dataset::{ENCRYPTION, KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
+use admin::rows::{KeyLocation, Row};
 use admin::{Assignments, Failure, FailureKind, KeyRoot, Secret};
 use base::random::Rng;
 use crypto::{
@@ -57,7 +57,7 @@ pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failur
 
 /// Whether the key is typed at a terminal, so that a mistake may be corrected.
 pub(crate) fn is_typed(location: &str) -> bool {
-    location == "prompt" && io::stdin().is_terminal()
+    KeyLocation::parse(location) == Some(KeyLocation::Prompt) && io::stdin().is_terminal()
 }
 
 /// The key of a root of encryption that a daemon told of, from a location.
@@ -106,7 +106,7 @@ pub(crate) fn for_new_dataset(
         return Ok(None);
     };
     let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
-    let place = (location.unwrap_or("prompt"), None);
+    let place = (location.unwrap_or(KeyLocation::DEFAULT), None);
     let iterations = number(PBKDF2ITERS.row());
     new_key(format, iterations, place)
         .map(Some)
@@ -144,11 +144,11 @@ fn at_location(
     location: &str,
     typed: &dyn Fn() -> Result<Zeroizing<Vec<u8>>, Failure>,
 ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    match location.split_once("://") {
-        None if location == "prompt" => typed(),
-        Some(("file", path)) => file(path),
-        Some(("http" | "https", _)) => from_web(location),
-        Some(_) | None => {
+    match KeyLocation::parse(location) {
+        Some(KeyLocation::Prompt) => typed(),
+        Some(KeyLocation::File(path)) => file(path),
+        Some(KeyLocation::Web(address)) => from_web(address),
+        None => {
             let text = format!("Invalid keylocation '{location}'.");
             Err(refused(FailureKind::Invalid, text))
         }

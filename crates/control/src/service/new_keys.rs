@@ -5,8 +5,9 @@ use admin::{Assignments, Failure, FailureKind, Value};
 use crypto::{
     KeyFormat, KeyMaterial, PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, Suite, WrappingKey,
 };
+use dsl::NewEncryption;
 use dsl::property::dataset::{COPIES, ENCRYPTION, KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
-use dsl::{NewEncryption, property::Row};
+use dsl::property::{KeyLocation, Row};
 
 const ON: u64 = 1;
 const OFF: u64 = 2;
@@ -17,13 +18,8 @@ pub(super) const TOO_MANY_COPIES: &str = "encrypted datasets cannot have copies=
 
 /// What is wrong with a location of keys, if anything is.
 pub(super) fn location_fault(location: &str) -> Option<&'static str> {
-    let is_path = |path: &str| path.starts_with('/');
-    match location.split_once("://") {
-        None if location == "prompt" => None,
-        Some(("file", path)) if is_path(path) => None,
-        Some(("http" | "https", _)) => None,
-        _ => Some("Invalid keylocation."),
-    }
+    let is_good = KeyLocation::parse(location).is_some_and(KeyLocation::is_lasting);
+    (!is_good).then_some("Invalid keylocation.")
 }
 
 /// How a dataset is to be encrypted that is made with these properties, and the properties that are stored as they are.
@@ -73,7 +69,7 @@ pub(super) fn chosen(
     let Some(key) = key else {
         return refuse("no key was given");
     };
-    let location = location.unwrap_or("prompt");
+    let location = location.unwrap_or(KeyLocation::DEFAULT);
     if let Some(fault) = location_fault(location) {
         return refuse(fault);
     }

@@ -14,7 +14,7 @@ use crate::directory::{Directory, KeyRecord};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::property::dataset::KEYLOCATION;
-use crate::property::{PropertyValue, clear_local, set_local};
+use crate::property::{KeyLocation, PropertyValue, clear_local, set_local};
 use crate::task::{Task, TaskContext};
 
 /// Gives a dataset a key of its own, or its parent's.
@@ -111,7 +111,8 @@ impl Task for ChangeKey {
             if self.key.is_none() {
                 clear_local(dsl, tx, &head, KEYLOCATION.name)?;
             } else if self.location.is_some() || root != old_root {
-                let location = self.location.as_deref().unwrap_or("prompt");
+                let location = self.location.as_deref();
+                let location = location.unwrap_or(KeyLocation::DEFAULT);
                 let value = PropertyValue::Text(location.to_owned());
                 set_local(dsl, tx, &head, KEYLOCATION.name, &value)?;
             }

@@ -24,7 +24,7 @@ use crate::directory::{Directory, create_directory};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::property::dataset::KEYLOCATION;
-use crate::property::{PropertyValue, set_local};
+use crate::property::{KeyLocation, PropertyValue, set_local};
 use crate::redaction::{is_same_set, is_subset};
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::task::{Task, TaskContext};
@@ -373,7 +373,7 @@ impl BeginReceive {
         sealed: &SealedStream,
     ) -> Result<()> {
         let (dsl, tx) = (context.dsl, context.tx);
-        let location = PropertyValue::Text("prompt".to_owned());
+        let location = PropertyValue::Text(KeyLocation::DEFAULT.to_owned());
         set_local(dsl, tx, receiving, KEYLOCATION.name, &location)?;
         dsl.keys.keep_locked(ObjectSetId(receiving.id().0));
         let object_set = ObjectSet::create(receiving.open_options(true), self.kind, tx)?;

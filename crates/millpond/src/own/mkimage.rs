@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use admin::changes::NewKey;
-use admin::rows::Row;
 use admin::rows::dataset::{KEYFORMAT, KEYLOCATION};
 use admin::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
+use admin::rows::{KeyLocation, Row};
 use admin::{CreateRequest, Failure, FailureKind, human_bytes};
 use control::{ImageReport, ImageRequest, ImageSource, Reproducible};
 use serde_json::json;
@@ -173,7 +173,9 @@ fn key(call: &Invocation, pool: &CreateRequest, archive: bool) -> Result<Option<
         return refused("what is encrypted differs each time");
     }
     let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
-    if archive && location.unwrap_or("prompt") == "prompt" {
+    let location = KeyLocation::parse(location.unwrap_or(KeyLocation::DEFAULT));
+    let is_prompt = location == Some(KeyLocation::Prompt);
+    if archive && is_prompt {
         return refused(
             "the standard input has the archive, not the key; give 'keylocation=file:///PATH'",
         );

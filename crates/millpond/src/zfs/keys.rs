@@ -3,8 +3,8 @@
 use admin::changes::{ChangeKey, LoadKey, UnloadKey};
 use admin::client::Connection;
 use admin::queries::KeyRoots;
-use admin::rows::Row;
 use admin::rows::dataset::{KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
+use admin::rows::{KeyLocation, Row};
 use admin::{Assignments, Change, Failure, FailureKind, KeyRoot, Secret, Value};
 
 use crate::arguments::assign_dataset;
@@ -138,7 +138,10 @@ fn own_key(connection: &mut Connection, request: &mut ChangeKey) -> Result<(), F
         format.ok_or_else(|| not_changed("Keyformat required for new encryption root."))?;
     let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
     let location = location.or(own.map(|root| root.location.as_str()));
-    let place = (location.unwrap_or("prompt"), Some(name.as_str()));
+    let place = (
+        location.unwrap_or(KeyLocation::DEFAULT),
+        Some(name.as_str()),
+    );
     let key = key_material::new_key(format, number(PBKDF2ITERS.row()), place);
     let key = key.map_err(not_changed)?;
     request.properties.retain(|(name, _)| !KEYFORMAT.is(name));

@@ -7,6 +7,7 @@ use crate::property::facts::{
     Default, Effect, Home, MountOption, Need, Number, Range, Requirement, Shown, Support, TextRule,
     Types, Unsupported, Values,
 };
+use crate::property::key_location::KeyLocation;
 use crate::property::row::{index, number, ruled, text, within};
 use crate::property::typed::SWITCH;
 use crate::property::words::{
@@ -366,11 +367,7 @@ table! {
         .at_creation()
         .support(Support::Never(Unsupported::OnlyNew))
         .shown(Shown::OrDefault) => Encryption;
-    KEYLOCATION: String = text(
-        "keylocation",
-        "KEYLOCATION",
-        "prompt | <file URI> | <https URL> | <http URL>",
-    )
+    KEYLOCATION: String = text("keylocation", "KEYLOCATION", KeyLocation::WORDS)
         .types(FV)
         .settable(NONE)
         .support(Support::DefaultOnly(Unsupported::NoKey));
