@@ -79,9 +79,10 @@ pub fn notes_of(row: &Row) -> Vec<String> {
     }
     let why = match row.support {
         Support::Full => return notes,
-        Support::DefaultOnly(why) | Support::Never(why) => why,
+        Support::Stored => "Stored and shown; nothing here goes by it.",
+        Support::DefaultOnly(why) | Support::Never(why) => unsupported(why),
     };
-    notes.push(unsupported(why).to_owned());
+    notes.push(why.to_owned());
     notes
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn check(
 /// Refuses what is known and not carried out.
 fn check_supported(row: &'static Row, value: &Value) -> Result<(), RuleError> {
     let why = match row.support {
-        Support::Full => return Ok(()),
+        Support::Full | Support::Stored => return Ok(()),
         Support::DefaultOnly(_) if *value == row.default_value() => return Ok(()),
         Support::DefaultOnly(why) | Support::Never(why) => why,
     };

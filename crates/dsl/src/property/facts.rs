@@ -277,6 +277,8 @@ pub enum MountOption {
 pub enum Support {
     /// None.
     Full,
+    /// All, which are set and shown nevertheless: others who have the pool may go by them.
+    Stored,
     /// All but the default, for this reason.
     DefaultOnly(Unsupported),
     /// All, for this reason.

@@ -173,6 +173,11 @@ impl Row {
         }
     }
 
+    /// Nothing here goes by it.
+    pub(in crate::property) const fn stored(self) -> Self {
+        self.support(Support::Stored)
+    }
+
     pub(in crate::property) const fn support(self, support: Support) -> Self {
         Self { support, ..self }
     }

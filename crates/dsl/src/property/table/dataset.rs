@@ -146,7 +146,8 @@ table! {
     SHARENFS: String = text("sharenfs", "SHARENFS", "on | off | NFS share options")
         .types(F)
         .settable(OFF)
-        .inherited();
+        .inherited()
+        .stored();
     CHECKSUM: u64 = index("checksum", "CHECKSUM", words::CHECKSUM, 1)
         .types(FV)
         .values(CHECKSUM_VALUES)
@@ -186,10 +187,13 @@ table! {
         .types(F)
         .effects(&[Effect::Remount])
         .stand_in(2, 0);
-    ACLMODE: AclMode = AclMode::row("aclmode", "ACLMODE", AclMode::Discard).types(F);
+    ACLMODE: AclMode = AclMode::row("aclmode", "ACLMODE", AclMode::Discard)
+        .types(F)
+        .stored();
     ACLINHERIT: AclInherit = AclInherit::row("aclinherit", "ACLINHERIT", AclInherit::Restricted)
         .types(F)
-        .needs(&[since(Values::Is(5), version::PASSTHROUGH_X)]);
+        .needs(&[since(Values::Is(5), version::PASSTHROUGH_X)])
+        .stored();
     CREATETXG: u64 = number("createtxg", "CREATETXG", Number::Exact, "<uint64>") => CreationTxg;
     CANMOUNT: CanMount = CanMount::row("canmount", "CANMOUNT", CanMount::On)
         .types(F)
@@ -227,12 +231,13 @@ table! {
         .at_creation()
         .needs(&[since(Values::IsNot(0), version::UNIQUE_ACCURATE)])
         .inside(Home::FileSystem) => CaseSensitivity;
-    VSCAN: bool = index("vscan", "VSCAN", SWITCH, 0).types(F);
-    NBMAND: bool = index("nbmand", "NBMAND", SWITCH, 0).types(FS);
+    VSCAN: bool = index("vscan", "VSCAN", SWITCH, 0).types(F).stored();
+    NBMAND: bool = index("nbmand", "NBMAND", SWITCH, 0).types(FS).stored();
     SHARESMB: String = text("sharesmb", "SHARESMB", "on | off | SMB share options")
         .types(F)
         .settable(OFF)
-        .inherited();
+        .inherited()
+        .stored();
     REFQUOTA: u64 = number("refquota", "REFQUOTA", Number::Quota, "<size> | none")
         .types(F)
         .settable(ZERO)
@@ -251,7 +256,8 @@ table! {
     GUID: u64 = number("guid", "GUID", Number::Exact, "<uint64>") => Guid;
     PRIMARYCACHE: CachePolicy = CachePolicy::row("primarycache", "PRIMARYCACHE", CachePolicy::All)
         .types(FVS)
-        .values(CACHE_VALUES);
+        .values(CACHE_VALUES)
+        .stored();
     SECONDARYCACHE: CachePolicy = CachePolicy::row(
         "secondarycache",
         "SECONDARYCACHE",
@@ -310,7 +316,9 @@ table! {
         .types(FV) => LogicalUsed;
     LOGICALREFERENCED: u64 = number("logicalreferenced", "LREFER", Number::Bytes, "<size>")
         => LogicalReferenced;
-    VOLMODE: VolumeMode = VolumeMode::row("volmode", "VOLMODE", VolumeMode::Default).types(FV);
+    VOLMODE: VolumeMode = VolumeMode::row("volmode", "VOLMODE", VolumeMode::Default)
+        .types(FV)
+        .stored();
     FILESYSTEM_LIMIT: u64 = number("filesystem_limit", "FSLIMIT", Number::Limit, "<count> | none")
         .types(F)
         .settable(NO_LIMIT)
@@ -330,21 +338,28 @@ table! {
         .default(NO_LIMIT)
         .shown(Shown::Counted) => SnapshotCount;
     SNAPDEV: SnapshotDevices = SnapshotDevices::row("snapdev", "SNAPDEV", SnapshotDevices::Hidden)
-        .types(FV);
+        .types(FV)
+        .stored();
     ACLTYPE: AclType = AclType::row("acltype", "ACLTYPE", AclType::Off)
         .types(FS)
         .values("off | nfsv4 | posix")
         .effects(&[Effect::Remount]);
-    CONTEXT: String = text("context", "CONTEXT", "<selinux context>").types(FVS).settable(NONE);
+    CONTEXT: String = text("context", "CONTEXT", "<selinux context>")
+        .types(FVS)
+        .settable(NONE)
+        .stored();
     FSCONTEXT: String = text("fscontext", "FSCONTEXT", "<selinux fscontext>")
         .types(FVS)
-        .settable(NONE);
+        .settable(NONE)
+        .stored();
     DEFCONTEXT: String = text("defcontext", "DEFCONTEXT", "<selinux defcontext>")
         .types(FVS)
-        .settable(NONE);
+        .settable(NONE)
+        .stored();
     ROOTCONTEXT: String = text("rootcontext", "ROOTCONTEXT", "<selinux rootcontext>")
         .types(FVS)
-        .settable(NONE);
+        .settable(NONE)
+        .stored();
     RELATIME: bool = index(
         "relatime",
         "RELATIME",
@@ -417,7 +432,9 @@ table! {
         .types(FVS)
         .effects(&[Effect::Remount]);
     VOLTHREADING: bool = index("volthreading", "VOLTHREAD", SWITCH, 1).types(V).own();
-    DIRECT: DirectPolicy = DirectPolicy::row("direct", "DIRECT", DirectPolicy::Standard).types(F);
+    DIRECT: DirectPolicy = DirectPolicy::row("direct", "DIRECT", DirectPolicy::Standard)
+        .types(F)
+        .stored();
     LONGNAME: bool = index("longname", "LONGNAME", SWITCH, 0)
         .types(F)
         .needs(&[need(Values::Is(1), &features::LONGNAME)])

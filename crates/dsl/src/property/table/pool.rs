@@ -34,7 +34,7 @@ table! {
         .inside(Home::Uberblock) => Version;
     BOOTFS: String = text("bootfs", "BOOTFS", "<filesystem>").settable(Default::Nothing);
     DELEGATION: bool = switch("delegation", "DELEGATION", 1);
-    AUTOREPLACE: bool = switch("autoreplace", "REPLACE", 0);
+    AUTOREPLACE: bool = switch("autoreplace", "REPLACE", 0).stored();
     CACHEFILE: String = ruled("cachefile", "CACHEFILE", TextRule::FileOrNone, "<file> | none")
         .settable(Default::Nothing)
         .inside(Home::Process) => CacheFile;

@@ -50,7 +50,9 @@ table! {
     SIZE: u64 = size("size") => Size;
     FREE: u64 = size("free") => Free;
     ALLOCATED: u64 = size("allocated") => Allocated;
-    COMMENT: String = ruled("comment", "comment", TextRule::Comment, "<comment-string>").set();
+    COMMENT: String = ruled("comment", "comment", TextRule::Comment, "<comment-string>")
+        .set()
+        .stored();
     EXPANDSIZE: u64 = figure("expandsize", Number::BytesOrDash, "<size>") => ExpandSize;
     FRAGMENTATION: u64 = figure("fragmentation", Number::Share, "<percent>") => Fragmentation;
     BOOTSIZE: u64 = size("bootsize").default(Default::Number(0));
@@ -82,7 +84,7 @@ table! {
     RAIDZ_EXPANDING: bool = switch("raidz_expanding") => RaidzExpanding;
     REMOVING: bool = switch("removing") => Removing;
     ALLOCATING: bool = switch("allocating").default(Default::Number(1));
-    FAILFAST: bool = switch("failfast").set().default(Default::Number(1));
+    FAILFAST: bool = switch("failfast").set().default(Default::Number(1)).stored();
     CHECKSUM_N: u64 = count("checksum_n", "<events>").set();
     CHECKSUM_T: u64 = count("checksum_t", "<seconds>").set();
     IO_N: u64 = count("io_n", "<events>").set();
