@@ -85,7 +85,10 @@ def main():
                     fail("FAILED", f"{name} from {source}: {error}")
                     traceback.print_exc(limit=-3, file=sys.stdout)
     finally:
-        finish(folder)
+        try:
+            finish(folder)
+        except (Refused, OSError) as error:
+            fail("FAILED", f"at the end: {error}")
     print(f"failed={pools.failed}")
     return min(pools.failed, 100)
 
