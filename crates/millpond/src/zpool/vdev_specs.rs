@@ -48,11 +48,10 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             };
             let striped = match group.kind {
                 GroupKind::Mirror => None,
-                GroupKind::RaidZ(_) => Some(VdevType::RaidZ),
-                GroupKind::Draid(_) => Some(VdevType::Draid),
+                GroupKind::RaidZ(_) => Some(VdevType::RaidZ.name()),
+                GroupKind::Draid(_) => Some(VdevType::Draid.name()),
             };
             if let (true, Some(kind), Some(word)) = (only_mirrors, striped, opened) {
-                let kind = kind.name();
                 return Err(invalid(&format!("unsupported '{word}' device: {kind}")));
             }
             if let VdevClass::Spare | VdevClass::Cache = class {
