@@ -236,7 +236,11 @@ impl Log {
             level: -2,
             block: 0,
         });
-        let read = self.pipeline.read(pointer, &request.uncached());
+        // A crash may have cut off some of its copies, if its commit was the last one: no device is to blame for that.
+        // One was there when the log was claimed.
+        let request = request.uncached();
+        let any = self.pipeline.read(pointer, &request.unpromised());
+        let read = any.or_else(|_| self.pipeline.read(pointer, &request));
         read.map_err(|error| Unapplied {
             cause: if error.is_of_devices() {
                 Cause::Other

@@ -183,8 +183,8 @@ fn a_stopped_daemon_of_another_user_is_named_and_keeps_nobody_from_the_others() 
     );
     let said = String::from_utf8_lossy(&missing.stderr);
     assert_eq!(said, "cannot open 'lake': no such pool\n");
-    // The time that one which is not stopped has for its answer.
-    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    // Less than two of them would take that wait as long as one has for its answer that is not stopped.
+    assert!(waited < Duration::from_secs(10), "{waited:?}");
     assert_eq!(all.stdout, b"tank\n", "{all:?}");
     let who = format!("the daemon of pool 'stuck' (pid {pid}) does not answer");
     for output in [all, stuck] {
