@@ -89,9 +89,7 @@ impl ReadError {
                 | AttemptFailure::GangDepth => false,
             })
     }
-}
 
-impl ReadError {
     /// Whether no device could be asked that has some of the block: it is not damaged, as far as anybody knows.
     #[must_use]
     pub fn is_of_absence(&self) -> bool {
