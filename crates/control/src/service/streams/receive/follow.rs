@@ -73,13 +73,9 @@ impl Receiving<'_, '_> {
             let ages = ages(&locals);
             for local in &locals {
                 outcome = match self.matched(list, local) {
-                    Some(system)
-                        if is_to_be_promoted(system, local, &ages, &mut tried)
-                            && self.promote(local, &mut tried) == Outcome::Changed =>
-                    {
-                        Outcome::Changed
+                    Some(system) => {
+                        self.bring(package, list, (system, &ages), local, &mut tried)?
                     }
-                    Some(system) => self.bring(package, list, system, local, &mut tried)?,
                     None => self.drop_unknown(list, from, local, &mut tried),
                 };
                 if outcome == Outcome::Changed {
@@ -172,11 +168,13 @@ impl Receiving<'_, '_> {
         &mut self,
         package: &Package,
         list: &PackageList,
-        system: &PackageSystem,
+        (system, ages): (&PackageSystem, &HashMap<Guid, Txg>),
         local: &Local,
         tried: &mut Tried,
     ) -> Result<Outcome, Failure> {
-        if self.bring_snapshots(list, system, local, tried)? == Outcome::Changed {
+        if self.promote(system, local, ages, tried) == Outcome::Changed
+            || self.bring_snapshots(list, system, local, tried)? == Outcome::Changed
+        {
             return Ok(Outcome::Changed);
         }
         let wanted = self.path_of(package, &system.name)?;
@@ -199,8 +197,23 @@ impl Receiving<'_, '_> {
         Ok(self.rename(tried, &local.path, &to))
     }
 
-    /// Makes a clone the origin of its origin.
-    fn promote(&mut self, local: &Local, tried: &mut Tried) -> Outcome {
+    /// A clone that has become the origin of its origin: it is no clone any more, or one of an older snapshot. One that
+    /// has become a clone of a newer one, of its own, had another one promoted over it, whose turn comes.
+    fn promote(
+        &mut self,
+        system: &PackageSystem,
+        local: &Local,
+        ages: &HashMap<Guid, Txg>,
+        tried: &mut Tried,
+    ) -> Outcome {
+        let Some((origin, txg)) = local.origin else {
+            return Outcome::Nothing;
+        };
+        let is_older = |wanted: Guid| ages.get(&wanted).is_some_and(|made| *made < txg);
+        // Two that are no clones there, and one of the other here, would be promoted in turns.
+        if !system.origin.is_none_or(is_older) || !tried.promoted.insert(origin) {
+            return Outcome::Nothing;
+        }
         let change = Change::Promote(Promote {
             name: local.path.clone(),
         });
@@ -351,22 +364,6 @@ fn ages(locals: &[Local]) -> HashMap<Guid, Txg> {
     let own = own.map(|snapshot| (snapshot.guid, snapshot.txg));
     own.chain(locals.iter().filter_map(|local| local.origin))
         .collect()
-}
-
-/// Whether a clone has become the origin of its origin: it is no clone any more, or one of an older snapshot. One that
-/// has become a clone of a newer one, of its own, had another one promoted over it, which comes when that is looked at.
-fn is_to_be_promoted(
-    system: &PackageSystem,
-    local: &Local,
-    ages: &HashMap<Guid, Txg>,
-    tried: &mut Tried,
-) -> bool {
-    let Some((origin, txg)) = local.origin else {
-        return false;
-    };
-    let is_older = |wanted: Guid| ages.get(&wanted).is_some_and(|made| *made < txg);
-    // Two that are no clones there, and one of the other here, would be promoted in turns.
-    system.origin.is_none_or(is_older) && tried.promoted.insert(origin)
 }
 
 /// How names begin that only get something out of the way.
