@@ -114,6 +114,11 @@ impl RemoteDisk {
         };
         match errno(number) {
             Errno::OPNOTSUPP => DeviceError::Unsupported { device, operation },
+            // Nothing that is asked for on this connection will be done any more.
+            Errno::SHUTDOWN => DeviceError::Disconnected {
+                device,
+                reason: "it shuts down".into(),
+            },
             error => DeviceError::of_number(device, operation, place, error),
         }
     }
@@ -292,7 +297,7 @@ impl BlockDevice for RemoteDisk {
         }
         match self.client.flush() {
             Ok(()) => Ok(()),
-            Err(Refusal::Number(number)) => {
+            Err(Refusal::Number(number)) if errno(number) != Errno::SHUTDOWN => {
                 let error = errno(number);
                 *failure = Some(error);
                 self.failed.store(true, Ordering::Release);
@@ -301,7 +306,7 @@ impl BlockDevice for RemoteDisk {
                     error,
                 })
             }
-            Err(broken) => Err(self.error(Operation::Flush, (0, 0), broken)),
+            Err(gone) => Err(self.error(Operation::Flush, (0, 0), gone)),
         }
     }
 

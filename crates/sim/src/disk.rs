@@ -351,13 +351,13 @@ impl SimulatedDisk {
         }
     }
 
-    fn io_error(&self, operation: Operation, range: &Range<u64>) -> DeviceError {
+    fn io_error(&self, operation: Operation, range: &Range<u64>, error: Errno) -> DeviceError {
         DeviceError::Io {
             device: Arc::clone(&self.shared.name),
             operation,
             offset: range.start,
             len: range.end - range.start,
-            error: Errno::IO,
+            error,
         }
     }
 
@@ -413,7 +413,12 @@ impl SimulatedDisk {
                 let device = Arc::clone(&self.shared.name);
                 return Err(DeviceError::HostFull { device });
             }
-            Some(FaultKind::WriteError) => return Err(self.io_error(Operation::Write, &range)),
+            Some(FaultKind::WriteError) => {
+                return Err(self.io_error(Operation::Write, &range, Errno::IO));
+            }
+            Some(FaultKind::Gone) => {
+                return Err(self.io_error(Operation::Write, &range, Errno::NXIO));
+            }
             Some(FaultKind::LostWrite) => return Ok(()),
             Some(FaultKind::MisdirectedWrite(by)) => {
                 let end = self.shared.size - data.len() as u64;
@@ -503,7 +508,7 @@ impl BlockDevice for SimulatedDisk {
         let mut state = self.state();
         let strikes = |f: &mut Fault| f.kind == FaultKind::ReadError && f.strikes(&range);
         if state.faults.iter_mut().any(strikes) {
-            return Err(self.io_error(Operation::Read, &range));
+            return Err(self.io_error(Operation::Read, &range, Errno::IO));
         }
         state.visible.read(offset, bytes);
         for fault in &mut state.faults {

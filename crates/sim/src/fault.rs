@@ -11,6 +11,8 @@ pub enum FaultKind {
     RottenRead,
     /// Writes to the range fail; nothing is written.
     WriteError,
+    /// Writes to the range fail because the disk is not there any more.
+    Gone,
     /// Writes to the range fail because the file system that holds the image is full.
     HostFull,
     /// Flushes fail. The writes since the last good flush may be lost in a crash even if a later

@@ -160,6 +160,27 @@ impl VdevError {
                 .all(|leaf| is_absent(leaf) || has_nothing(leaf))
     }
 
+    /// Whether what concerns one leaf alone failed because its device is not there any more.
+    #[must_use]
+    pub fn is_of_gone_device(&self) -> bool {
+        let is_gone = |leaf: &LeafFailure| match &leaf.failure {
+            Failure::Device(error) => error.is_gone(),
+            Failure::Checksum | Failure::Missing | Failure::Unavailable(..) => false,
+        };
+        match self {
+            Self::Device(error) => error.is_gone(),
+            Self::Leaf(leaf) => is_gone(leaf),
+            Self::NoSuchTop(_)
+            | Self::OutOfRange { .. }
+            | Self::NotMapped { .. }
+            | Self::ReadFailed { .. }
+            | Self::WriteFailed { .. }
+            | Self::FlushFailed { .. }
+            | Self::Format { .. }
+            | Self::TooSmall { .. } => false,
+        }
+    }
+
     /// Whether a leaf did not take something because the file system that holds its image is full.
     #[must_use]
     pub fn is_of_full_host(&self) -> bool {

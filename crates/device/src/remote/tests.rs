@@ -9,6 +9,9 @@ use nbd::{Beginning, Disk, Exports, Fault};
 
 use super::*;
 
+/// Whoever reads here is told that the server shuts down.
+const CLOSING: u64 = 39 << 20;
+
 /// Bytes in memory.
 struct Bytes(StdMutex<Vec<u8>>);
 
@@ -23,6 +26,9 @@ impl Disk for Bytes {
         false
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        if offset == CLOSING {
+            return Err(Fault::Closing);
+        }
         let from = offset as usize;
         out.copy_from_slice(&self.0.lock().unwrap()[from..from + out.len()]);
         Ok(())
@@ -115,6 +121,8 @@ fn a_disk_of_a_server_is_a_device_until_the_connection_breaks() {
     assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })));
     let full = device.discard(0, 4096);
     assert!(matches!(full, Err(DeviceError::HostFull { .. })));
+    let closing = device.read(CLOSING, &mut found[..512]).unwrap_err();
+    assert!(closing.is_gone(), "{closing}");
     assert_eq!(device.failure(), None);
     // What may be another host's is not sent any more, and what was begun ends with the connection.
     let is_open = Arc::new(AtomicBool::new(true));

@@ -112,7 +112,7 @@ impl Commit<'_> {
                 // It may have room again, and gets the txg then.
                 leaf.note_missing(txg);
             } else {
-                diagnosis::takes_no_label(top, leaf);
+                diagnosis::takes_no_label(top, leaf, error);
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::Guid;
 use base::lock::{LockClass, Mutex, rank};
 use dsl::property::{Property, vdev as properties};
-use vdev::{Condition, ErrorCounts, Leaf, Top, VdevAux, VdevState};
+use vdev::{Condition, ErrorCounts, Leaf, Top, VdevAux, VdevError, VdevState};
 
 use crate::error::Result;
 use crate::pool::services::PoolServices;
@@ -24,6 +24,7 @@ static WATCHED: LockClass = LockClass::new("pool.diagnosis", rank::LAST - 15);
 /// Events within [`DEFAULT_S`] seconds that condemn a leaf, where no property says otherwise.
 const DEFAULT_COUNT: u64 = 10;
 const DEFAULT_S: u64 = 600;
+const REMOVED: Condition = Condition::new(VdevState::Removed, VdevAux::None);
 /// Of so many seconds with errors it is remembered how many they had.
 const SECONDS_MAX: usize = 1024;
 
@@ -143,6 +144,15 @@ impl Diagnosis {
         self.watched.lock().remove(&leaf);
     }
 
+    /// The device of a leaf that was not there is back: what failed until then says nothing of it.
+    pub(crate) fn begin_anew(&self, leaf: &Leaf) {
+        let watched = Watched {
+            seen: leaf.errors(),
+            ..Watched::default()
+        };
+        self.watched.lock().insert(leaf.guid(), watched);
+    }
+
     /// Notes the errors of a leaf; answers the kinds of which there are too many.
     fn found(
         &self,
@@ -204,8 +214,17 @@ fn limit_of(services: &PoolServices, top: &Top, leaf: &Leaf, kind: Kind) -> Opti
 
 /// A leaf did not take the uberblock of a txg in any label: it goes out of use at once, however few errors that are. In
 /// the end of a txg: nobody detaches another one meanwhile.
-pub(crate) fn takes_no_label(top: &Top, leaf: &Arc<Leaf>) {
-    condemn(top, leaf, Kind::Io);
+pub(crate) fn takes_no_label(top: &Top, leaf: &Arc<Leaf>, error: &VdevError) {
+    match error.is_of_gone_device() && leaf.is_writable() {
+        true => leaf.set_condition(REMOVED),
+        false => condemn(top, leaf, Kind::Io),
+    }
+}
+
+/// Whether the device of a leaf knows that it is not there any more. It may come back: it is not to blame.
+fn is_gone(leaf: &Leaf) -> bool {
+    let failure = leaf.device().and_then(|device| device.failure());
+    failure.is_some_and(|failure| failure.is_gone())
 }
 
 /// Takes a leaf out of use for its errors, or calls it degraded.
@@ -227,6 +246,10 @@ fn condemn(top: &Top, leaf: &Arc<Leaf>, kind: Kind) {
     let is_no_help = |other: &Leaf| {
         other.guid() == leaf.guid() || other.condition().state == VdevState::Degraded
     };
+    if is_gone(leaf) {
+        leaf.set_condition(REMOVED);
+        return;
+    }
     if kind.faults() && top.outage(&is_no_help).is_empty() {
         leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded));
     } else if state == VdevState::Healthy {

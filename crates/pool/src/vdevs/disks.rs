@@ -369,6 +369,15 @@ impl Pool {
 
     /// How a leaf that was out of use is now: with the device that it has, or the one that is found in its place.
     pub(crate) fn look_again(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
+        let was_usable = leaf.condition().state.is_usable();
+        let condition = self.look_for_device(writer, top, leaf);
+        if condition == Condition::HEALTHY && !was_usable {
+            writer.diagnosis.begin_anew(leaf);
+        }
+        condition
+    }
+
+    fn look_for_device(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
         if leaf.spare_room().is_some() {
             // It has no device that could have gone.
             return Condition::HEALTHY;

@@ -173,6 +173,15 @@ fn health(session: &Session) -> String {
     listed.trim().to_owned()
 }
 
+fn wait_health(far: &Session, wanted: &str) {
+    let begun = Instant::now();
+    while health(far) != wanted {
+        let status = || far.ok(&["zpool", "status", "far"]);
+        assert!(begun.elapsed() < PATIENCE, "not {wanted}: {}", status());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn scrub_finds_nothing(session: &Session) {
     // One whose end was not on disk yet when a host was killed goes on elsewhere.
     session.ok(&["zpool", "wait", "-t", "scrub", "far"]);
@@ -278,10 +287,10 @@ fn a_mirror_goes_on_without_a_server_and_has_it_catch_up() {
             more(20);
             near.kill();
             more(20);
-            until("the server is missed", || health(&far) == "DEGRADED");
+            wait_health(&far, "DEGRADED");
             near.come_back();
             // By itself.
-            until("it is back", || health(&far) == "ONLINE");
+            wait_health(&far, "ONLINE");
         }
         ends.store(true, Ordering::Release);
         writer.join().expect("the writer");
@@ -335,7 +344,7 @@ fn a_pool_on_one_server_waits_for_it_and_goes_on() {
         let failed =
             (round * 100 + 11..).find(|number| write_durably(&name(*number), &bytes).is_err());
         durable.extend(round * 100 + 11..failed.expect("it fails"));
-        until("it waits", || health(&far) == "SUSPENDED");
+        wait_health(&far, "SUSPENDED");
         let refused = far.refused(&["zpool", "clear", "far"]);
         assert!(refused.contains("suspended"), "{refused}");
         store.come_back();
@@ -483,7 +492,7 @@ fn a_server_that_hangs_is_not_waited_for_for_ever() {
         "{:?}",
         begun.elapsed()
     );
-    until("it is missed", || health(&far) == "DEGRADED");
+    wait_health(&far, "DEGRADED");
     // Nothing waits while it is asked again and again.
     let begun = Instant::now();
     far.ok(&["zpool", "status", "far"]);
@@ -494,7 +503,7 @@ fn a_server_that_hangs_is_not_waited_for_for_ever() {
         begun.elapsed()
     );
     signal(&near.session, Signal::CONT);
-    until("it is back", || health(&far) == "ONLINE");
+    wait_health(&far, "ONLINE");
     wait_resilvered(&far);
     scrub_finds_nothing(&far);
     far.export("far");

@@ -168,15 +168,19 @@ fn a_device_that_is_needed_is_degraded_however_often_it_fails() {
 }
 
 /// The labels, and nothing else.
-fn faulty_labels(disk: &SimulatedDisk) {
+fn fail_labels(disk: &SimulatedDisk, kind: FaultKind) {
     let reserved = format::label::DATA_START;
     for range in [0..reserved, SIZE - (512 << 10)..SIZE] {
         disk.inject(Fault {
-            kind: FaultKind::WriteError,
+            kind: kind.clone(),
             range,
             times: Times::Always,
         });
     }
+}
+
+fn faulty_labels(disk: &SimulatedDisk) {
+    fail_labels(disk, FaultKind::WriteError);
 }
 
 /// Alone at an import it would know nothing of what it was given: it is no help, and says so.
@@ -209,6 +213,54 @@ fn a_device_that_takes_data_but_no_label_goes_out_of_use_at_once() {
     pool.clear(&|_| true).unwrap();
     pool.sync().unwrap();
     assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    pool.export().unwrap();
+}
+
+/// It comes back, and is not to blame: nobody is to clear it before it is used again.
+#[test]
+fn a_device_that_goes_as_its_label_is_written_is_gone_and_not_faulty() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 68);
+    fail_labels(&disks[0], FaultKind::Gone);
+    churn.run(&pool, 1);
+    pool.sync().unwrap();
+    let gone = Condition::new(VdevState::Removed, VdevAux::None);
+    assert_eq!(condition(&pool, "a"), gone);
+    assert!(pool.suspended().is_none());
+    disks[0].heal();
+    pool.clear(&|_| true).unwrap();
+    pool.sync().unwrap();
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    churn.check(&pool);
+    pool.export().unwrap();
+}
+
+#[test]
+fn what_failed_while_a_device_went_says_nothing_of_it_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 69);
+    let a = leaf(&pool, "a");
+    disks[0].inject(Fault::everywhere(FaultKind::Gone, Times::Always));
+    churn.run(&pool, 1);
+    pool.sync().unwrap();
+    assert_eq!(condition(&pool, "a").state, VdevState::Removed);
+    let failed = errors(&pool, "a").write;
+    assert!(failed > 0);
+    disks[0].heal();
+    // One more would be too many, if those before it counted.
+    set(&pool, a, "io_n", Some(failed + 1));
+    assert_eq!(pool.bring_online(a).unwrap(), Condition::HEALTHY);
+    wait_whole(&pool);
+    disks[0].inject(Fault {
+        times: Times::Count(3),
+        ..faulty(FaultKind::WriteError)
+    });
+    churn.run(&pool, 2);
+    pool.sync().unwrap();
+    pool.sync().unwrap();
+    assert!(errors(&pool, "a").write > failed);
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    churn.check(&pool);
     pool.export().unwrap();
 }
 
