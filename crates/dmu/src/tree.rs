@@ -3,6 +3,8 @@
 //! A sync makes a new tree and swaps it in; readers of the old one stay right, for freed blocks
 //! are not reused before later txgs have synced.
 
+use std::ops::Range;
+
 use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::dnode::{BLOCK_POINTER_SIZE, LEVELS_MAX};
 use format::{BlockPointer, ObjectType};
@@ -228,25 +230,35 @@ impl Tree {
         Ok(())
     }
 
-    /// The first data block at or after `from` that is allocated (`data`) or a hole (not `data`),
-    /// as far as the tree reaches. Beyond its reach everything is a hole.
-    pub(crate) fn search(&self, reader: &Reader<'_>, from: u64, data: bool) -> Result<Option<u64>> {
+    /// The first of the data blocks `range` that is allocated (`data`) or a hole (not `data`). Beyond the reach of the
+    /// tree everything is a hole. Nobody looks further than the range.
+    pub(crate) fn search(
+        &self,
+        reader: &Reader<'_>,
+        range: Range<u64>,
+        data: bool,
+    ) -> Result<Option<u64>> {
         let level = self.levels.clamp(1, LEVELS_MAX) - 1;
         let shift = self.span_shift(level);
+        let Range { start: from, end } = range;
         for top in shift_right(from, shift)..u64::from(self.pointer_count) {
+            if shift_left(top, shift) >= end {
+                return Ok(None);
+            }
             let found = self.pointers[top as usize];
             let walk = Walk {
                 tree: self,
                 reader,
                 from,
+                end,
                 data,
             };
             if let Some(block) = walk.search(&found, level, top)? {
                 return Ok(Some(block));
             }
         }
-        let end = self.capacity();
-        Ok((!data).then_some(from.max(end)))
+        let hole = from.max(self.capacity());
+        Ok((!data && hole < end).then_some(hole))
     }
 }
 
@@ -255,6 +267,7 @@ struct Walk<'a> {
     tree: &'a Tree,
     reader: &'a Reader<'a>,
     from: u64,
+    end: u64,
     data: bool,
 }
 
@@ -278,6 +291,9 @@ impl Walk<'_> {
         let base = shift_left(index, shift);
         let skip = shift_right(start, tree.span_shift(level - 1)).saturating_sub(base);
         for entry in skip..1 << shift {
+            if shift_left(base + entry, tree.span_shift(level - 1)) >= self.end {
+                break;
+            }
             let child = pointer::get(&block, entry as usize);
             if let Some(found) = self.search(&child, level - 1, base + entry)? {
                 return Ok(Some(found));

@@ -129,7 +129,7 @@ fn change_zaps(set: &ObjectSet) -> usize {
         at = id;
         let object = set.object(id).unwrap();
         let kind = object.info().object_type;
-        if !is_zap(kind) || object.next_data(0).unwrap().is_none() {
+        if !is_zap(kind) || object.next_data(0..u64::MAX).unwrap().is_none() {
             continue;
         }
         let zap = Zap::open(&object).unwrap();
@@ -180,8 +180,8 @@ fn read_all(set: &ObjectSet) -> Census {
         let info = object.info();
         let mut blocks = 0;
         let mut offset = 0;
-        while let Some(data) = object.next_data(offset).unwrap() {
-            let hole = object.next_hole(data).unwrap();
+        while let Some(data) = object.next_data(offset..u64::MAX).unwrap() {
+            let hole = object.next_hole(data..u64::MAX).unwrap();
             assert!(hole > data);
             blocks += (hole - data).div_ceil(u64::from(info.block_size));
             offset = hole;

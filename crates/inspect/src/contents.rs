@@ -100,11 +100,15 @@ struct VolumeData(Arc<Object>);
 
 impl Bytes for VolumeData {
     fn next_data(&self, offset: u64) -> Result<Option<u64>, Lost> {
-        self.0.next_data(offset).map_err(|error| Lost::of(&error))
+        self.0
+            .next_data(offset..u64::MAX)
+            .map_err(|error| Lost::of(&error))
     }
 
     fn next_hole(&self, offset: u64) -> Result<u64, Lost> {
-        self.0.next_hole(offset).map_err(|error| Lost::of(&error))
+        self.0
+            .next_hole(offset..u64::MAX)
+            .map_err(|error| Lost::of(&error))
     }
 
     fn read(

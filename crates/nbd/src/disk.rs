@@ -1,5 +1,6 @@
 //! What is served.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Why a request failed, as the protocol can say it.
@@ -50,16 +51,17 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// It could not be made so.
     fn flush(&self) -> Result<(), Fault>;
-    /// The first byte at or after `offset` that is not in a hole; none: there are only holes.
+    /// The first byte of a range that is not in a hole; none: there are only holes. Each read asks: nobody looks beyond
+    /// the range.
     ///
     /// # Errors
     /// It cannot be found out.
-    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault>;
-    /// The first byte at or after `offset` that is in a hole, at the latest the end.
+    fn next_data(&self, range: Range<u64>) -> Result<Option<u64>, Fault>;
+    /// The first byte of a range that is in a hole, at the latest its end.
     ///
     /// # Errors
     /// It cannot be found out.
-    fn next_hole(&self, offset: u64) -> Result<u64, Fault>;
+    fn next_hole(&self, range: Range<u64>) -> Result<u64, Fault>;
 }
 
 /// The disks that clients may ask for.

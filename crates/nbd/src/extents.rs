@@ -23,12 +23,12 @@ pub(crate) fn extents(
     let mut at = offset;
     while at < end {
         let is_last = found.len() + 1 >= most;
-        let data = disk.next_data(at)?;
+        let data = disk.next_data(at..end)?;
         let is_hole = data != Some(at);
         let until = if is_hole {
             data.unwrap_or(end)
         } else {
-            disk.next_hole(at)?
+            disk.next_hole(at..end)?
         };
         let until = until.clamp(at.saturating_add(1), end);
         if is_last && whole && until < end {

@@ -1,4 +1,5 @@
 use std::io::{self, Cursor, Write};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use base::queue::Bounded;
@@ -72,12 +73,14 @@ impl Disk for Memory {
         self.note("flush".to_owned());
         Ok(())
     }
-    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault> {
-        let found = self.find(offset, false);
-        Ok((found < self.size()).then_some(found))
+    fn next_data(&self, range: Range<u64>) -> Result<Option<u64>, Fault> {
+        assert!(range.end <= self.size());
+        let found = self.find(range.start, false);
+        Ok((found < range.end).then_some(found))
     }
-    fn next_hole(&self, offset: u64) -> Result<u64, Fault> {
-        Ok(self.find(offset, true))
+    fn next_hole(&self, range: Range<u64>) -> Result<u64, Fault> {
+        assert!(range.end <= self.size());
+        Ok(self.find(range.start, true).min(range.end))
     }
 }
 

@@ -52,10 +52,8 @@ impl Znode {
         if offset >= size {
             return Err(PosixError::NoSuchOffset);
         }
-        let found = self.object.next_data(offset)?;
-        found
-            .filter(|&found| found < size)
-            .ok_or(PosixError::NoSuchOffset)
+        let found = self.object.next_data(offset..size)?;
+        found.ok_or(PosixError::NoSuchOffset)
     }
 
     pub(crate) fn seek_hole(&self, offset: u64) -> Result<u64> {
@@ -63,7 +61,7 @@ impl Znode {
         if offset >= size {
             return Err(PosixError::NoSuchOffset);
         }
-        Ok(self.object.next_hole(offset)?.min(size))
+        Ok(self.object.next_hole(offset..size)?)
     }
 }
 

@@ -62,7 +62,10 @@ impl Core {
             return Ok(());
         }
         for block in blocks {
-            if object.next_data(block * size)? == Some(block * size) {
+            if object
+                .next_data(block * size..(block + 1) * size)?
+                .is_some()
+            {
                 object.modify_block(&tx, block, |_| ())?;
             }
         }

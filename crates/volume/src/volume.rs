@@ -1,5 +1,6 @@
 //! An open volume, and reading it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -163,30 +164,28 @@ impl Volume {
         Ok(self.data.read(offset, out)?)
     }
 
-    /// The first byte at or after `offset` that is not in a hole; none: there are only holes up to the end.
+    /// The first byte of a range that is not in a hole; none: there are only holes.
     ///
     /// # Errors
     /// It cannot be found out for damage.
-    pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+    pub fn next_data(&self, range: Range<u64>) -> Result<Option<u64>> {
         self.check_open()?;
-        let size = self.size();
-        if offset >= size {
-            return Ok(None);
-        }
-        Ok(self.data.next_data(offset)?.filter(|&found| found < size))
+        Ok(self.data.next_data(self.within(range))?)
     }
 
-    /// The first byte at or after `offset` that is in a hole, at the latest the end of the volume.
+    /// The first byte of a range that is in a hole, at the latest its end and that of the volume.
     ///
     /// # Errors
     /// It cannot be found out for damage.
-    pub fn next_hole(&self, offset: u64) -> Result<u64> {
+    pub fn next_hole(&self, range: Range<u64>) -> Result<u64> {
         self.check_open()?;
+        Ok(self.data.next_hole(self.within(range))?)
+    }
+
+    /// What the volume has of a range.
+    fn within(&self, range: Range<u64>) -> Range<u64> {
         let size = self.size();
-        if offset >= size {
-            return Ok(size);
-        }
-        Ok(self.data.next_hole(offset)?.min(size))
+        range.start.min(size)..range.end.min(size)
     }
 }
 

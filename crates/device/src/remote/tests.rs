@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Mutex as StdMutex;
 use std::thread;
@@ -47,11 +48,11 @@ impl Disk for Bytes {
     fn flush(&self) -> Result<(), Fault> {
         Ok(())
     }
-    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault> {
-        Ok(Some(offset))
+    fn next_data(&self, range: Range<u64>) -> Result<Option<u64>, Fault> {
+        Ok(Some(range.start))
     }
-    fn next_hole(&self, _offset: u64) -> Result<u64, Fault> {
-        Ok(self.size())
+    fn next_hole(&self, range: Range<u64>) -> Result<u64, Fault> {
+        Ok(range.end)
     }
 }
 

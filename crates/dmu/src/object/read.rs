@@ -1,6 +1,7 @@
 //! Reading an object's data: unsynced changes first, then the tree.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use sys::{Buffer, BufferMut};
 
@@ -171,13 +172,14 @@ impl Object {
         Ok(look(&self.read_block(block)?))
     }
 
-    /// The first allocated byte at or after `offset`, or nothing. Unsynced data count.
+    /// The first allocated byte of a range, or nothing. Unsynced data count. Nobody looks further than the range.
     ///
     /// # Errors
     /// An indirect block cannot be read.
-    pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+    pub fn next_data(&self, range: Range<u64>) -> Result<Option<u64>> {
         let size = u64::from(self.block_size());
-        let mut block = offset / size;
+        let Range { start: offset, end } = range;
+        let (mut block, end) = (offset / size, end.div_ceil(size));
         loop {
             let (tree, generation, last, dirty) = {
                 let state = self.state.read();
@@ -185,13 +187,13 @@ impl Object {
                 let (tree, last) = (self.tree_of(&state), state.header.max_block);
                 (tree, state.generation, last, dirty)
             };
-            if block > last {
+            if block > last || block >= end {
                 return Ok(None);
             }
             let synced = if tree.is_empty() || block > tree.max_block {
                 None
             } else {
-                match tree.search(&self.reader(), block, true) {
+                match tree.search(&self.reader(), block..end, true) {
                     Ok(synced) => synced,
                     Err(error) => {
                         self.unless_swapped(generation, error)?;
@@ -203,7 +205,7 @@ impl Object {
                 .into_iter()
                 .chain(synced)
                 .min()
-                .filter(|&found| found <= last)
+                .filter(|&found| found <= last && found < end)
             else {
                 return Ok(None);
             };
@@ -236,16 +238,18 @@ impl Object {
         }
     }
 
-    /// The first byte of a hole at or after `offset`: at the latest the end of the last block.
+    /// The first byte of a hole in a range: at the latest the end of the last block, or that of the range. Nobody looks
+    /// further than that.
     ///
     /// # Errors
     /// An indirect block cannot be read.
-    pub fn next_hole(&self, offset: u64) -> Result<u64> {
+    pub fn next_hole(&self, range: Range<u64>) -> Result<u64> {
         let size = u64::from(self.block_size());
-        let mut block = offset / size;
+        let Range { start: offset, end } = range;
+        let (mut block, end) = (offset / size, end.div_ceil(size));
         loop {
             let state = self.state.read();
-            if block > state.header.max_block {
+            if block > state.header.max_block || block >= end {
                 break;
             }
             match state.newest(block) {
@@ -273,8 +277,10 @@ impl Object {
                 .min();
             let (tree, generation) = (self.tree_of(&state), state.generation);
             drop(state);
-            let hole = match tree.search(&self.reader(), block, false) {
-                Ok(hole) => hole.unwrap_or(block),
+            // Beyond the next change it decides nothing.
+            let until = changed.map_or(end, |changed| changed.saturating_add(1).min(end));
+            let hole = match tree.search(&self.reader(), block..until, false) {
+                Ok(hole) => hole.unwrap_or(until),
                 Err(error) => {
                     self.unless_swapped(generation, error)?;
                     continue;
@@ -297,7 +303,9 @@ impl Object {
             }
             block = changed.unwrap_or(hole);
         }
-        Ok(offset.max(block.saturating_mul(size)))
+        Ok(block
+            .saturating_mul(size)
+            .clamp(offset, range.end.max(offset)))
     }
 }
 

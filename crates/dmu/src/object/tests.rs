@@ -121,12 +121,36 @@ fn run(steps: &[Step], block_size: u32) {
     assert!(out == model);
 }
 
+/// Whoever looks through a part of the map finds what that has.
+fn check_part(object: &crate::Object, from: u64, block_size: u64) {
+    let data = object.next_data(from..u64::MAX).unwrap();
+    let hole = object.next_hole(from..u64::MAX).unwrap();
+    let ends =
+        [data.unwrap_or(hole), hole].map(|found| [found.saturating_sub(1), found, found + 1]);
+    let blocks = [1, 2, 5].map(|count| from + count * block_size);
+    for end in ends.into_iter().flatten().chain(blocks).chain([from]) {
+        let within = data.filter(|&found| found < end);
+        assert_eq!(
+            object.next_data(from..end).unwrap(),
+            within,
+            "{from}..{end}"
+        );
+        let hole = hole.min(end.max(from));
+        assert_eq!(object.next_hole(from..end).unwrap(), hole, "{from}..{end}");
+    }
+}
+
 /// What the map of data and holes calls a hole holds zeros.
 fn check_map(object: &crate::Object, model: &[u8], block_size: u64) {
     let mut at = 0;
     let end = (object.info().max_block + 1) * block_size;
     while at < end {
-        let data = object.next_data(at).unwrap().unwrap_or(end).min(end);
+        check_part(object, at, block_size);
+        let data = object
+            .next_data(at..u64::MAX)
+            .unwrap()
+            .unwrap_or(end)
+            .min(end);
         assert!(data >= at);
         assert!(
             model[at as usize..data as usize]
@@ -137,7 +161,7 @@ fn check_map(object: &crate::Object, model: &[u8], block_size: u64) {
         if data == end {
             break;
         }
-        at = object.next_hole(data).unwrap();
+        at = object.next_hole(data..u64::MAX).unwrap();
         assert!(at > data, "a hole at {data} where data were said to be");
     }
     assert!(
@@ -338,9 +362,13 @@ fn found_beside_a_sync(new: u64, last: u64, from: u64) -> (Option<u64>, u64) {
         let syncer = Arc::clone(&harness);
         *store.after_read.lock() = Some(Box::new(move || syncer.lock().sync()));
         *found = if number == 0 {
-            object.next_data(from * SIZE).unwrap().unwrap_or(u64::MAX) / SIZE
+            object
+                .next_data(from * SIZE..u64::MAX)
+                .unwrap()
+                .unwrap_or(u64::MAX)
+                / SIZE
         } else {
-            object.next_hole(new * SIZE).unwrap() / SIZE
+            object.next_hole(new * SIZE..u64::MAX).unwrap() / SIZE
         };
         assert!(store.after_read.lock().is_none(), "it synced meanwhile");
     }

@@ -134,7 +134,7 @@ impl Meta {
             if tree.is_empty() {
                 Ok(None)
             } else {
-                tree.search(&reader, from, true)
+                tree.search(&reader, from..u64::MAX, true)
             }
         })
     }

@@ -79,8 +79,8 @@ fn look(harness: &Harness) -> Result<u64> {
         let Ok(object) = harness.set.object(id) else {
             continue;
         };
-        let _ = object.next_hole(0);
-        let _ = object.next_data(1);
+        let _ = object.next_hole(0..u64::MAX);
+        let _ = object.next_data(1..u64::MAX);
         let _ = object.spill();
         let mut bytes = vec![0; 5000];
         for offset in [0, 40_000, 400_000, 1 << 40] {

@@ -1,6 +1,7 @@
 //! What a client of NBD says, and what a server does.
 
 use std::io::{self, Cursor, Write};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -118,11 +119,13 @@ impl Disk for Striped {
     fn flush(&self) -> Result<(), Fault> {
         Ok(())
     }
-    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault> {
-        Ok(Some(find(offset, false)).filter(|found| *found < SIZE))
+    fn next_data(&self, range: Range<u64>) -> Result<Option<u64>, Fault> {
+        within(range.start, range.end.saturating_sub(range.start))?;
+        Ok(Some(find(range.start, false)).filter(|found| *found < range.end))
     }
-    fn next_hole(&self, offset: u64) -> Result<u64, Fault> {
-        Ok(find(offset, true).min(SIZE))
+    fn next_hole(&self, range: Range<u64>) -> Result<u64, Fault> {
+        within(range.start, range.end.saturating_sub(range.start))?;
+        Ok(find(range.start, true).min(range.end))
     }
 }
 

@@ -194,8 +194,8 @@ fn use_volume(volume: &Volume, read_only: bool) {
         note("read", volume.read_at(at, &mut buffer[..len]));
         at += len as u64;
     }
-    note("next", volume.next_data(0));
-    note("next", volume.next_hole(0));
+    note("next", volume.next_data(0..u64::MAX));
+    note("next", volume.next_hole(0..u64::MAX));
     if !read_only {
         note(
             "write",

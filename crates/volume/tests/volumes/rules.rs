@@ -61,20 +61,20 @@ fn a_discard_frees_whole_blocks_and_zeroes_free_parts_too() {
     let mut wanted = vec![1; 1 << 20];
     wanted[16384..32768].fill(0);
     assert!(contents(&volume) == wanted);
-    assert_eq!(volume.next_hole(0).unwrap(), 16384);
-    assert_eq!(volume.next_data(16384).unwrap(), Some(32768));
+    assert_eq!(volume.next_hole(0..u64::MAX).unwrap(), 16384);
+    assert_eq!(volume.next_data(16384..u64::MAX).unwrap(), Some(32768));
     volume.write_zeroes(100, 40_000, Durability::Later).unwrap();
     wanted[100..40_100].fill(0);
     assert!(contents(&volume) == wanted);
     test_pool.pool.sync().unwrap();
     assert!(contents(&volume) == wanted);
-    assert_eq!(volume.next_hole(0).unwrap(), 16384);
+    assert_eq!(volume.next_hole(0..u64::MAX).unwrap(), 16384);
     // What lies within one block frees nothing.
     volume.discard(50_000, 10_000, Durability::Later).unwrap();
     assert!(contents(&volume) == wanted);
     volume.discard(0, MIB, Durability::Later).unwrap();
     test_pool.pool.sync().unwrap();
-    assert_eq!(volume.next_data(0).unwrap(), None);
+    assert_eq!(volume.next_data(0..u64::MAX).unwrap(), None);
     assert!(contents(&volume).iter().all(|&byte| byte == 0));
     drop(volume);
     test_pool.export().unwrap();

@@ -1,5 +1,6 @@
 //! Volumes as block devices over a network: one client of NBD, on a socket that the command has accepted.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use admin::{Caller, Failure, FailureKind, ServeRequest};
@@ -170,11 +171,11 @@ impl Disk for ServedVolume {
         self.volume.flush().map_err(fault)
     }
 
-    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault> {
-        self.volume.next_data(offset).map_err(fault)
+    fn next_data(&self, range: Range<u64>) -> Result<Option<u64>, Fault> {
+        self.volume.next_data(range).map_err(fault)
     }
 
-    fn next_hole(&self, offset: u64) -> Result<u64, Fault> {
-        self.volume.next_hole(offset).map_err(fault)
+    fn next_hole(&self, range: Range<u64>) -> Result<u64, Fault> {
+        self.volume.next_hole(range).map_err(fault)
     }
 }
