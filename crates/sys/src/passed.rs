@@ -20,6 +20,10 @@ use crate::client::Client;
 /// How often somebody who waits for the other side of a descriptor looks whether he is still to.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Of a pipe of 64 KiB both sides wait for each other all the time. No more than this is anybody's without privilege
+/// (`fs.pipe-max-size`).
+const PIPE_BYTES: usize = 1 << 20;
+
 /// Sends bytes with a descriptor beside the first of them. Says how many were sent.
 ///
 /// # Errors
@@ -93,6 +97,9 @@ impl PassedDescriptor {
     /// What the descriptor is cannot be learned.
     pub fn new(descriptor: OwnedFd, client: OwnedFd) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&descriptor)?.st_mode);
+        if kind == FileType::Fifo {
+            widen(&descriptor);
+        }
         let own = (kind == FileType::Fifo).then(|| reopened(&descriptor));
         let descriptor = own.flatten().unwrap_or(descriptor);
         Ok(Self {
@@ -143,6 +150,15 @@ impl PassedDescriptor {
             .wait(&[PollFd::new(&self.descriptor, wanted)], LOOK)?
         {}
         Ok(())
+    }
+}
+
+/// Makes room in a pipe for what its sides take at a time. A user whose pipes have all the room that he may have keeps
+/// what this one has.
+fn widen(pipe: &OwnedFd) {
+    let is_smaller = |bytes: usize| bytes < PIPE_BYTES;
+    if rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(is_smaller) {
+        let _as_it_was = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
     }
 }
 

@@ -40,7 +40,7 @@ fn a_descriptor_comes_with_the_bytes_it_was_sent_with() {
 fn data_goes_through_a_pipe_that_is_smaller() {
     let (read, write) = pipe();
     let (mut output, _client) = passed(write.try_clone().unwrap());
-    let data: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let data: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let expected = data.clone();
     let writing = std::thread::spawn(move || output.write_all(&data));
     let (mut input, _client) = passed(read);
@@ -53,6 +53,25 @@ fn data_goes_through_a_pipe_that_is_smaller() {
     assert!(!flags.contains(OFlags::NONBLOCK));
     drop(write);
     assert_eq!(input.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_pipe_gets_as_much_room_as_anybody_may_give_it() {
+    let (_other_read, other) = pipe();
+    // As far as this user's pipes have not all the room that he may have.
+    let can_grow = rustix::pipe::fcntl_setpipe_size(&other, PIPE_BYTES).is_ok();
+    let (_read, write) = pipe();
+    let _passed = passed(write.try_clone().unwrap());
+    let size = rustix::pipe::fcntl_getpipe_size(&write).unwrap();
+    assert_eq!(size >= PIPE_BYTES, can_grow, "{size}");
+    // One that has more keeps it.
+    if rustix::pipe::fcntl_setpipe_size(&write, 2 * PIPE_BYTES).is_ok() {
+        let _again = passed(write.try_clone().unwrap());
+        assert_eq!(
+            rustix::pipe::fcntl_getpipe_size(&write).unwrap(),
+            2 * PIPE_BYTES
+        );
+    }
 }
 
 /// What a write into a full pipe, or a socket, ends with when something happens.
