@@ -201,12 +201,20 @@ pub fn checksum(kind: Checksum, data: &[u8], order: ByteOrder, salt: &Salt) -> C
         Checksum::Label | Checksum::GangHeader | Checksum::Sha256 => {
             words_of(&sha2::Sha256::digest(data).into(), ByteOrder::Big)
         }
-        Checksum::Sha512 => words_of(&sha2::Sha512_256::digest(data).into(), order),
+        Checksum::Sha512 => words_of(&sha512_256(data), order),
         Checksum::Skein => words_of(&skein::skein_512_256(&salt.0, data), order),
         Checksum::Edonr => words_of(&edonr::salted(&salt.0, data), order),
         Checksum::Blake3 => words_of(blake3::keyed_hash(&salt.0, data).as_bytes(), order),
     };
     ChecksumValue(words)
+}
+
+/// By the library whose kernel uses vectors.
+fn sha512_256(data: &[u8]) -> [u8; 32] {
+    let digest = ring::digest::digest(&ring::digest::SHA512_256, data);
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
 }
 
 /// A digest as four words read in `order`.

@@ -1,32 +1,14 @@
 //! Edon-R-512 as OpenZFS uses it (with the tweaked quasigroup operation), salted.
 
+use std::cell::Cell;
+
 const WORDS: usize = 8;
 const BLOCK_BYTES: usize = 128;
 const DIGEST_BYTES: usize = 64;
 
-/// Which words of the left operand each sum takes, and how far it is rotated.
-const LEFT_TERMS: [[usize; 5]; WORDS] = [
-    [0, 1, 2, 4, 7],
-    [0, 1, 3, 4, 7],
-    [0, 1, 4, 6, 7],
-    [2, 3, 5, 6, 7],
-    [1, 2, 3, 5, 6],
-    [0, 2, 3, 4, 5],
-    [0, 1, 5, 6, 7],
-    [2, 3, 4, 5, 6],
-];
+/// How far each sum of words of the left operand is rotated.
 const LEFT_ROTATIONS: [u32; WORDS] = [0, 5, 15, 22, 31, 40, 50, 59];
 /// The same for the right operand.
-const RIGHT_TERMS: [[usize; 5]; WORDS] = [
-    [0, 1, 2, 5, 7],
-    [0, 1, 3, 4, 6],
-    [0, 1, 2, 3, 5],
-    [2, 3, 4, 6, 7],
-    [0, 1, 3, 4, 5],
-    [2, 4, 5, 6, 7],
-    [1, 2, 5, 6, 7],
-    [0, 3, 4, 6, 7],
-];
 const RIGHT_ROTATIONS: [u32; WORDS] = [0, 10, 19, 29, 36, 44, 48, 55];
 /// Which left and right sums each result word mixes.
 const LEFT_MIX: [[usize; 3]; WORDS] = [
@@ -51,58 +33,69 @@ const RIGHT_MIX: [[usize; 3]; WORDS] = [
 ];
 
 type Vector = [u64; WORDS];
+/// What is known of the bytes so far.
+type State = [Vector; 2];
+
+thread_local! {
+    /// A salt, and the state after it: blocks that follow one another are mostly of one pool.
+    static LAST: Cell<Option<([u8; 32], State)>> = const { Cell::new(None) };
+}
+
+/// The state after the salt's hash and the hash of that, which fill a block.
+fn after_salt(salt: &[u8; 32]) -> State {
+    if let Some((last, state)) = LAST.get()
+        && last == *salt
+    {
+        return state;
+    }
+    let first = digest(salt);
+    let second = digest(&first);
+    let mut block = [0_u8; BLOCK_BYTES];
+    block[..DIGEST_BYTES].copy_from_slice(&first);
+    block[DIGEST_BYTES..].copy_from_slice(&second);
+    let mut state = initial();
+    absorb(&mut state, &block);
+    LAST.set(Some((*salt, state)));
+    state
+}
 
 /// The first half of the hash of (salt's hash, its hash, data).
 pub(super) fn salted(salt: &[u8; 32], data: &[u8]) -> [u8; 32] {
-    let first = digest(&[salt]);
-    let second = digest(&[&first]);
-    let full = digest(&[&first, &second, data]);
+    let full = rest_of(after_salt(salt), BLOCK_BYTES as u64, data);
     let mut half = [0_u8; 32];
     half.copy_from_slice(&full[..32]);
     half
 }
 
-/// Edon-R-512 of the concatenation of `parts`, all but the last of which together fill whole
-/// blocks.
-pub(super) fn digest(parts: &[&[u8]]) -> [u8; DIGEST_BYTES] {
-    let mut state: [Vector; 2] = std::array::from_fn(|half| {
+/// Edon-R-512 of some bytes.
+pub(super) fn digest(data: &[u8]) -> [u8; DIGEST_BYTES] {
+    rest_of(initial(), 0, data)
+}
+
+fn initial() -> State {
+    std::array::from_fn(|half| {
         std::array::from_fn(|index| {
             let start = 0x80 + 64 * half + 8 * index;
             u64::from_be_bytes(std::array::from_fn(|byte| (start + byte) as u8))
         })
-    });
-    let mut pending = [0_u8; 2 * BLOCK_BYTES];
-    let mut filled = 0;
-    let mut total = 0_u64;
-    for part in parts {
-        total += part.len() as u64;
-        let mut rest = *part;
-        if filled > 0 {
-            let take = rest.len().min(BLOCK_BYTES - filled);
-            pending[filled..filled + take].copy_from_slice(&rest[..take]);
-            filled += take;
-            rest = &rest[take..];
-            if filled == BLOCK_BYTES {
-                absorb(&mut state, &pending[..BLOCK_BYTES]);
-                filled = 0;
-            }
-        }
-        if filled == 0 {
-            let (blocks, tail) = rest.as_chunks::<BLOCK_BYTES>();
-            for block in blocks {
-                absorb(&mut state, block);
-            }
-            pending[..tail.len()].copy_from_slice(tail);
-            filled = tail.len();
-        }
+    })
+}
+
+/// The digest of what was absorbed, so many bytes in whole blocks, and of `data`.
+fn rest_of(mut state: State, absorbed: u64, data: &[u8]) -> [u8; DIGEST_BYTES] {
+    let (blocks, tail) = data.as_chunks::<BLOCK_BYTES>();
+    for block in blocks {
+        absorb(&mut state, block);
     }
-    finish(state, pending, filled, total)
+    let mut pending = [0_u8; 2 * BLOCK_BYTES];
+    pending[..tail.len()].copy_from_slice(tail);
+    finish(state, pending, tail.len(), absorbed + data.len() as u64)
 }
 
 /// Pads and absorbs the last `filled` bytes; the length takes a block of its own when the mark
 /// and it do not fit behind them.
 fn finish(
-    mut state: [Vector; 2],
+    mut state: State,
     mut pending: [u8; 2 * BLOCK_BYTES],
     filled: usize,
     total: u64,
@@ -125,7 +118,7 @@ fn finish(
     digest
 }
 
-fn absorb(state: &mut [Vector; 2], block: &[u8]) {
+fn absorb(state: &mut State, block: &[u8]) {
     let (words, _) = block.as_chunks::<8>();
     let low: Vector = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
     let high: Vector = std::array::from_fn(|index| u64::from_le_bytes(words[WORDS + index]));
@@ -149,8 +142,8 @@ fn reversed(vector: &Vector) -> Vector {
 
 #[inline(always)]
 fn quasigroup(x: &Vector, y: &Vector) -> Vector {
-    let left = sums(x, &LEFT_TERMS, &LEFT_ROTATIONS, 0xAAAA_AAAA_AAAA_AAAA);
-    let right = sums(y, &RIGHT_TERMS, &RIGHT_ROTATIONS, 0x5555_5555_5555_5555);
+    let left = rotated(left_sums(x), &LEFT_ROTATIONS);
+    let right = rotated(right_sums(y), &RIGHT_ROTATIONS);
     std::array::from_fn(|index| {
         let [a, b, c] = LEFT_MIX[index];
         let [d, e, f] = RIGHT_MIX[index];
@@ -159,17 +152,51 @@ fn quasigroup(x: &Vector, y: &Vector) -> Vector {
 }
 
 #[inline(always)]
-fn sums(
-    vector: &Vector,
-    terms: &[[usize; 5]; WORDS],
-    rotations: &[u32; WORDS],
-    constant: u64,
-) -> Vector {
-    std::array::from_fn(|index| {
-        let start = if index == 0 { constant } else { 0 };
-        terms[index]
-            .iter()
-            .fold(start, |sum, &term| sum.wrapping_add(vector[term]))
-            .rotate_left(rotations[index])
-    })
+fn rotated(sums: Vector, rotations: &[u32; WORDS]) -> Vector {
+    std::array::from_fn(|index| sums[index].rotate_left(rotations[index]))
 }
+
+#[inline(always)]
+fn add<const COUNT: usize>(terms: [u64; COUNT]) -> u64 {
+    terms.into_iter().fold(0, u64::wrapping_add)
+}
+
+/// Sums of five words each; what several have in common is added once.
+#[inline(always)]
+fn left_sums(x: &Vector) -> Vector {
+    let (s017, s235) = (add([x[0], x[1], x[7]]), add([x[2], x[3], x[5]]));
+    let (s0147, s2356) = (add([s017, x[4]]), add([s235, x[6]]));
+    [
+        add([s0147, x[2], 0xAAAA_AAAA_AAAA_AAAA]),
+        add([s0147, x[3]]),
+        add([s0147, x[6]]),
+        add([s2356, x[7]]),
+        add([s2356, x[1]]),
+        add([s235, x[0], x[4]]),
+        add([s017, x[5], x[6]]),
+        add([s2356, x[4]]),
+    ]
+}
+
+#[inline(always)]
+fn right_sums(y: &Vector) -> Vector {
+    let (s01, s25) = (add([y[0], y[1]]), add([y[2], y[5]]));
+    let (s67, s34) = (add([y[6], y[7]]), add([y[3], y[4]]));
+    let (s0125, s0134) = (add([s01, s25]), add([s01, s34]));
+    let (s2567, s3467) = (add([s25, s67]), add([s34, s67]));
+    [
+        add([s0125, y[7], 0x5555_5555_5555_5555]),
+        add([s0134, y[6]]),
+        add([s0125, y[3]]),
+        add([s3467, y[2]]),
+        add([s0134, y[5]]),
+        add([s2567, y[4]]),
+        add([s2567, y[1]]),
+        add([s3467, y[0]]),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(super) use tests::tests_sums;

@@ -1,5 +1,7 @@
 //! Skein-512 v1.3 with a key and 256 bits of output: Threefish-512 in UBI chaining mode.
 
+use std::cell::Cell;
+
 const WORDS: usize = 8;
 const BLOCK_BYTES: usize = WORDS * 8;
 const KEY_PARITY: u64 = 0x1BD1_1BDA_A9FC_1A22;
@@ -21,15 +23,31 @@ const TYPE_OUTPUT: u64 = 63;
 const FIRST: u64 = 1 << 62;
 const FINAL: u64 = 1 << 63;
 
-/// Keyed (MAC mode) Skein-512-256 of `message`.
-pub(super) fn skein_512_256(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+thread_local! {
+    /// A key, and the state before a message: blocks that follow one another are mostly of one pool.
+    static LAST: Cell<Option<([u8; 32], [u64; WORDS])>> = const { Cell::new(None) };
+}
+
+/// The state before a message.
+fn keyed(key: &[u8; 32]) -> [u64; WORDS] {
+    if let Some((last, state)) = LAST.get()
+        && last == *key
+    {
+        return state;
+    }
     let mut config = [0_u8; 32];
     config[..4].copy_from_slice(b"SHA3");
     config[4] = 1;
     config[8..16].copy_from_slice(&256_u64.to_le_bytes());
     let keyed = chain([0; WORDS], key, TYPE_KEY);
-    let configured = chain(keyed, &config, TYPE_CONFIG);
-    let hashed = chain(configured, message, TYPE_MESSAGE);
+    let state = chain(keyed, &config, TYPE_CONFIG);
+    LAST.set(Some((*key, state)));
+    state
+}
+
+/// Keyed (MAC mode) Skein-512-256 of `message`.
+pub(super) fn skein_512_256(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+    let hashed = chain(keyed(key), message, TYPE_MESSAGE);
     let output = chain(hashed, &0_u64.to_le_bytes(), TYPE_OUTPUT);
     let mut digest = [0_u8; 32];
     for (bytes, word) in digest.as_chunks_mut::<8>().0.iter_mut().zip(output) {
@@ -68,25 +86,30 @@ fn feed_forward(key: &[u64; WORDS], tweak: [u64; 2], block: &[u64; WORDS]) -> [u
     keys[WORDS] = key.iter().fold(KEY_PARITY, |parity, word| parity ^ word);
     let tweaks = [tweak[0], tweak[1], tweak[0] ^ tweak[1]];
     let mut v = *block;
-    for double_group in 0..9 {
-        let group = 2 * double_group;
-        inject(&mut v, &keys, &tweaks, group);
-        four_rounds::<0>(&mut v);
-        inject(&mut v, &keys, &tweaks, group + 1);
-        four_rounds::<4>(&mut v);
+    // Written out: which key words and tweaks a group takes is known when this is compiled, and all stays in registers.
+    macro_rules! eight_rounds {
+        ($($group:literal, $next:literal;)*) => {
+            $(
+                inject::<$group>(&mut v, &keys, &tweaks);
+                four_rounds::<0>(&mut v);
+                inject::<$next>(&mut v, &keys, &tweaks);
+                four_rounds::<4>(&mut v);
+            )*
+        };
     }
-    inject(&mut v, &keys, &tweaks, 18);
+    eight_rounds! { 0, 1; 2, 3; 4, 5; 6, 7; 8, 9; 10, 11; 12, 13; 14, 15; 16, 17; }
+    inject::<18>(&mut v, &keys, &tweaks);
     std::array::from_fn(|index| v[index] ^ block[index])
 }
 
 #[inline(always)]
-fn inject(v: &mut [u64; WORDS], keys: &[u64; 9], tweaks: &[u64; 3], group: usize) {
+fn inject<const GROUP: usize>(v: &mut [u64; WORDS], keys: &[u64; 9], tweaks: &[u64; 3]) {
     for (index, word) in v.iter_mut().enumerate() {
-        *word = word.wrapping_add(keys[(group + index) % 9]);
+        *word = word.wrapping_add(keys[(GROUP + index) % 9]);
     }
-    v[5] = v[5].wrapping_add(tweaks[group % 3]);
-    v[6] = v[6].wrapping_add(tweaks[(group + 1) % 3]);
-    v[7] = v[7].wrapping_add(group as u64);
+    v[5] = v[5].wrapping_add(tweaks[GROUP % 3]);
+    v[6] = v[6].wrapping_add(tweaks[(GROUP + 1) % 3]);
+    v[7] = v[7].wrapping_add(GROUP as u64);
 }
 
 /// Rounds `START..START + 4` of the eight with different rotations.

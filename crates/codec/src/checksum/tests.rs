@@ -118,7 +118,7 @@ fn known_sums_of_a_known_block() {
 
 #[test]
 fn edonr_of_abc() {
-    let hex: String = edonr::digest(&[b"abc"])
+    let hex: String = edonr::digest(b"abc")
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
@@ -162,12 +162,27 @@ proptest! {
     }
 
     #[test]
-    fn edonr_does_not_care_how_the_message_is_cut(
+    fn salts_may_follow_one_another(
         data in prop::collection::vec(any::<u8>(), 0..700),
-        cut in 0_usize..700,
+        salts in prop::collection::vec(0_u8..3, 1..6),
     ) {
-        let (head, tail) = data.split_at(cut.min(data.len()));
-        prop_assert_eq!(edonr::digest(&[&data]), edonr::digest(&[head, tail]));
+        for salt in salts.into_iter().map(|byte| [byte; 32]) {
+            let first = edonr::digest(&salt);
+            let second = edonr::digest(&first);
+            let whole = edonr::digest(&[&first[..], &second[..], &data].concat());
+            prop_assert_eq!(&edonr::salted(&salt, &data)[..], &whole[..32]);
+            let skein = skein::skein_512_256(&salt, &data);
+            // By a thread that remembers none.
+            let alone = std::thread::scope(|scope| {
+                scope.spawn(|| skein::skein_512_256(&salt, &data)).join().unwrap()
+            });
+            prop_assert_eq!(skein, alone);
+        }
+    }
+
+    #[test]
+    fn sums_of_edonr_are_those_of_its_definition(vector in any::<[u64; 8]>()) {
+        edonr::tests_sums(&vector);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const GROUP_BYTES_MAX: usize = 1 + 2 * 8;
 
 /// See [`super::compress`].
 pub(super) fn compress(src: &[u8], dst: &mut [u8]) -> Option<usize> {
-    // Positions + 1 of the last triple with this hash; 0 is none.
+    // Where the last triple with this hash was.
     let mut table = [0_u32; 1 << TABLE_BITS];
     let mut at = 0;
     let mut out = 0;
@@ -49,14 +49,15 @@ pub(super) fn compress(src: &[u8], dst: &mut [u8]) -> Option<usize> {
 
 /// The length and distance of an earlier copy of what starts at `at`, noting `at` in the table.
 fn find_match(src: &[u8], at: usize, table: &mut [u32; 1 << TABLE_BITS]) -> Option<(usize, usize)> {
-    let triple = src.get(at..at + MATCH_MIN)?;
-    let key = u32::from_le_bytes([triple[0], triple[1], triple[2], 0]);
+    let key = triple(src, at)?;
     let slot = (key.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize;
+    // Of a slot that nothing was noted in, the first byte: it is there, and is compared like any other.
     let earlier = table[slot] as usize;
-    table[slot] = at as u32 + 1;
-    let earlier = earlier.checked_sub(1)?;
+    table[slot] = at as u32;
     let distance = at - earlier;
-    if distance > DISTANCE_MAX || src[earlier..earlier + MATCH_MIN] != *triple {
+    // One number for both: no branch predictor knows which of the two it is that fails.
+    let is_far = distance.wrapping_sub(1) >= DISTANCE_MAX;
+    if (triple(src, earlier)? ^ key) | u32::from(is_far) != 0 {
         return None;
     }
     let limit = (src.len() - at).min(MATCH_MAX);
@@ -65,6 +66,18 @@ fn find_match(src: &[u8], at: usize, table: &mut [u32; 1 << TABLE_BITS]) -> Opti
         length += 1;
     }
     Some((length, distance))
+}
+
+/// Three bytes as a number.
+#[inline(always)]
+fn triple(src: &[u8], at: usize) -> Option<u32> {
+    match src.get(at..at + MATCH_MIN + 1) {
+        Some(&[a, b, c, _]) => Some(u32::from_le_bytes([a, b, c, 0])),
+        _ => match src.get(at..at + MATCH_MIN)? {
+            &[a, b, c] => Some(u32::from_le_bytes([a, b, c, 0])),
+            _ => None,
+        },
+    }
 }
 
 /// See [`super::decompress`].
