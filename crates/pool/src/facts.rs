@@ -24,6 +24,7 @@ use crate::pool::Pool;
 pub use checkpoint::Checkpoint;
 pub use clones::ClonedBlocks;
 pub use dedup::DedupTables;
+use dedup::With;
 pub use expansion::Expansion;
 pub use rebuild::RebuildFacts;
 pub use removal::Removal;
@@ -67,7 +68,7 @@ impl Facts<'_> {
     pub fn prefetch(&self, tables: Tables) -> Result<u64> {
         const AHEAD_BYTES: u64 = 4 << 20;
         let objects = match tables {
-            Tables::Dedup => self.stored.dedup_objects(),
+            Tables::Dedup => self.stored.dedup_objects(With::Zaps),
             Tables::BlockReferences => self.stored.reference_objects(&self.pool.config().root),
         };
         let most = self.pool.pipeline().cache().limit_bytes() / 2;
@@ -98,7 +99,8 @@ impl Facts<'_> {
     /// What the dedup tables hold.
     #[must_use]
     pub fn dedup(&self) -> DedupTables {
-        self.stored.dedup_tables()
+        let stored = self.stored.dedup_tables();
+        stored.with(&self.pool.services.dedup.logged())
     }
 
     /// Totals of the reference tables of all vdevs.

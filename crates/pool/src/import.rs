@@ -221,6 +221,8 @@ fn assemble(
     })?;
     if writable {
         with_services.load_references()?;
+    } else {
+        with_services.load_tables_to_show();
     }
     let services = &with_services.services;
     device_lists::load(services)?;
@@ -265,7 +267,7 @@ fn note_kept(services: &Arc<PoolServices>) -> Result<()> {
     let config = services.config.get();
     let stored = Stored::new(&services.mos, Some(services.directory.clone()));
     limits.set_shared(stored.cloned_blocks(&config.root).saved);
-    let dedup = stored.dedup_statistics();
+    let dedup = stored.dedup_statistics().with(&services.dedup.logged());
     limits.set_saved(dedup.saved_bytes());
     limits.set_dedup_percent(match dedup.ratio() {
         0 => 100,

@@ -12,6 +12,13 @@ pub static MOS_OBJECTS_MAX: Tunable = Tunable::new("pool.mos_objects_max", 262_1
 /// Entries that a txg takes out of dedup tables when they are pruned.
 pub static PRUNED_AT_ONCE: Tunable = Tunable::new("pool.pruned_at_once", 20_000, 1, 1 << 24);
 
+/// Entries in a log of a dedup table with which it is the next to be brought into the ZAPs, …
+pub static DEDUP_LOG_ENTRIES: Tunable = Tunable::new("pool.dedup_log_entries", 50_000, 1, 1 << 24);
+/// … and blocks of it (128 KiB), of which each txg that changes the table takes at least one.
+pub static DEDUP_LOG_BLOCKS: Tunable = Tunable::new("pool.dedup_log_blocks", 200, 1, 1 << 20);
+/// Entries that a txg that changes a dedup table brings from a log into the ZAPs, at least.
+pub static DEDUP_FLUSHED_MIN: Tunable = Tunable::new("pool.dedup_flushed_min", 1000, 1, 1 << 24);
+
 /// Bytes of blocks of the pool's own object set that stay in memory for its syncs: half of it for dnodes and indirect
 /// blocks, half for data.
 pub static MOS_KEPT_BYTES: Tunable = Tunable::new("pool.mos_kept_bytes", 32 << 20, 0, 1 << 32);
@@ -147,6 +154,9 @@ pub const TUNABLES: &[&Tunable] = &[
     &OBJECTS_MAX,
     &MOS_OBJECTS_MAX,
     &PRUNED_AT_ONCE,
+    &DEDUP_LOG_ENTRIES,
+    &DEDUP_LOG_BLOCKS,
+    &DEDUP_FLUSHED_MIN,
     &MOS_KEPT_BYTES,
     &PREFETCH_THREADS,
     &PREFETCH_BYTES,

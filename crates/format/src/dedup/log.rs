@@ -4,7 +4,7 @@
 
 use base::ByteOrder;
 
-use super::{DedupKey, FLAT_BYTES, KEY_BYTES, get_at};
+use super::{DedupClass, DedupKey, FLAT_BYTES, KEY_BYTES, get_at};
 use crate::bits::bits;
 use crate::record::{put_at, record};
 
@@ -14,6 +14,12 @@ const HEAD_BYTES: usize = 8;
 pub const RECORD_BYTES: usize = HEAD_BYTES + KEY_BYTES + FLAT_BYTES;
 /// The kind of the records that are entries.
 const ENTRY: u64 = 1;
+/// The number of the one kind of store that there is: ZAPs, …
+const STORE_ZAP: u8 = 0;
+/// … and what a record has in its place of an entry that no store has, …
+const STORE_NONE: u8 = 1;
+/// … and in place of the class.
+const CLASS_NONE: u8 = 3;
 
 bits! {
     /// The first word of a log's header.
@@ -75,7 +81,31 @@ pub struct LogRecord<'a> {
     pub value: &'a [u8],
 }
 
-impl LogRecord<'_> {
+impl<'a> LogRecord<'a> {
+    /// The record of an entry; `home`: the class whose ZAP has an older state of it.
+    #[must_use]
+    pub fn new(key: DedupKey, home: Option<DedupClass>, value: &'a [u8]) -> Self {
+        let (store, class) = match home {
+            Some(DedupClass::Ditto) => (STORE_ZAP, 0),
+            Some(DedupClass::Duplicate) => (STORE_ZAP, 1),
+            Some(DedupClass::Unique) => (STORE_ZAP, 2),
+            None => (STORE_NONE, CLASS_NONE),
+        };
+        Self {
+            store,
+            class,
+            key,
+            value,
+        }
+    }
+
+    /// The class whose ZAP has an older state of the entry, if one has.
+    #[must_use]
+    pub fn home(&self) -> Option<DedupClass> {
+        let class = DedupClass::ALL.get(usize::from(self.class)).copied();
+        class.filter(|_| self.store == STORE_ZAP)
+    }
+
     /// Writes the record, in the order of this machine; what has no room is left out.
     pub fn encode(&self, bytes: &mut [u8]) {
         let order = ByteOrder::NATIVE;

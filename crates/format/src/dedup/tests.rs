@@ -146,3 +146,15 @@ fn a_record_of_a_log_is_read_as_it_was_written() {
     assert_eq!(found, [record, record]);
     assert_eq!(RECORD_BYTES, 120);
 }
+
+#[test]
+fn a_record_says_which_zap_has_the_entry() {
+    for home in DedupClass::ALL.map(Some).into_iter().chain([None]) {
+        let record = LogRecord::new([1; 5], home, &[]);
+        assert_eq!(record.home(), home);
+    }
+    // As OpenZFS numbers what is in none.
+    let record = LogRecord::new([1; 5], None, &[]);
+    assert_eq!((record.store, record.class), (1, 3));
+    assert_eq!(LogRecord { class: 2, ..record }.home(), None);
+}

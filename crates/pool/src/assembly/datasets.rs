@@ -64,7 +64,8 @@ pub(crate) struct Whole {
 }
 
 impl WithServices {
-    /// Reads which blocks are shared, and the dedup tables; nobody asks in a pool that is not written.
+    /// Reads which blocks are shared, and the dedup tables; of a pool that is not written nobody asks more than what
+    /// the logs of the tables add up to.
     ///
     /// # Errors
     /// The tables cannot be read.
@@ -72,7 +73,15 @@ impl WithServices {
         let services = &self.services;
         let (mos, directory) = (&services.mos, &services.directory);
         services.references.load(mos, directory, &self.vdevs)?;
-        services.dedup.load(mos, directory)
+        services.dedup.load(mos, directory, &services.store)
+    }
+
+    /// Reads the dedup tables of a pool that is not written, for their statistics. One that cannot be read counts as
+    /// nothing: it keeps nobody from seeing the rest.
+    pub(crate) fn load_tables_to_show(&self) {
+        let services = &self.services;
+        let (mos, directory) = (&services.mos, &services.directory);
+        let _counts_as_nothing = services.dedup.load(mos, directory, &services.store);
     }
 
     /// With the datasets of a pool that there is.

@@ -5,10 +5,14 @@
 //! freed. At the end of each pass both are booked ([`settling`]), in the txg, as the rest of the pool's own objects:
 //! references that were made first, then those that went.
 //!
+//! A table of the newer kind appends what changes to a log ([`logs`]), which is brought into its ZAPs later.
+//!
 //! Invariant: what an entry counts are the pointers with the mark to its block that datasets, deadlists and lists of
 //! later frees have together, at the end of each txg. A block that no entry has is its pointer's alone.
 
 mod booking;
+mod histogram;
+mod logs;
 pub(crate) mod pruning;
 mod settling;
 mod table;
@@ -28,6 +32,7 @@ use pipeline::{DedupAnswer, DedupSource};
 use crate::allocation::limits::Limits;
 use crate::blocks::PipelineStore;
 use crate::error::Result;
+pub(crate) use histogram::{BUCKET_WORDS, Histogram};
 use pruning::Candidate;
 use table::Table;
 
@@ -57,9 +62,11 @@ type Name = (u8, DedupKey);
 /// An entry as a pass changes it.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The ZAP that has it.
+    /// The ZAP that has it, or an older state of it.
     home: Option<DedupClass>,
-    /// As that has it.
+    /// A log has it.
+    is_logged: bool,
+    /// As its table has it.
     before: DedupValue,
     /// As it will be.
     now: DedupValue,
@@ -107,8 +114,8 @@ impl DedupTables {
     }
 
     /// Reads the tables that the MOS directory names.
-    pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap) -> Result<()> {
-        let tables = table::load(mos, root)?;
+    pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap, store: &PipelineStore) -> Result<()> {
+        let tables = table::load(mos, root, store)?;
         let tables = tables
             .into_iter()
             .map(|table| (table.kind.id(), Arc::new(table)));
@@ -126,9 +133,11 @@ impl DedupTables {
     /// A txg begins: how many bytes the tables may take, none for any, and what is to be pruned.
     pub(crate) fn begin_txg(&self, quota_bytes: Option<u64>) {
         let tables = self.tables.read();
-        let taken = tables
-            .values()
-            .fold(0_u64, |sum, table| sum.saturating_add(table.disk_bytes()));
+        let taken = tables.values().fold(0_u64, |sum, table| {
+            let coming = table.coming().saturating_mul(ENTRY_BYTES);
+            sum.saturating_add(table.disk_bytes())
+                .saturating_add(coming)
+        });
         drop(tables);
         let left = quota_bytes.map(|quota| quota.saturating_sub(taken) / ENTRY_BYTES);
         self.room.store(left.unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -170,6 +179,17 @@ impl DedupTables {
         );
     }
 
+    /// What the entries add up to that the tables' logs have: no stored statistics count them.
+    pub(crate) fn logged(&self) -> Histogram {
+        let mut sum = Histogram::default();
+        for table in self.tables.read().values() {
+            if let Some(logs) = table.logs() {
+                sum.merge(&logs.histogram());
+            }
+        }
+        sum
+    }
+
     fn table(&self, kind: Checksum) -> Option<Arc<Table>> {
         self.tables.read().get(&kind.id()).cloned()
     }
@@ -191,12 +211,13 @@ impl DedupTables {
             Some(table) => table.lookup(key)?,
             None => None,
         };
-        let (home, value) = match found {
-            Some((class, value)) => (Some(class), value),
-            None => (None, DedupValue::new(form)),
+        let (home, value, is_logged) = match found {
+            Some(found) => (found.home, found.value, found.is_logged),
+            None => (None, DedupValue::new(form), false),
         };
         Ok(Entry {
             home,
+            is_logged,
             before: value,
             now: value,
         })
@@ -300,15 +321,6 @@ impl DedupSource for WeakTables {
 
     fn enter(&self, stored: &BlockPointer, copies: u8) -> Option<BlockPointer> {
         self.0.upgrade()?.enter(stored, copies)
-    }
-}
-
-/// What frees blocks asks.
-impl DedupTables {
-    /// The store's charge of an entry's block.
-    fn charge(store: &PipelineStore, block: &DedupBlock, name: &Name) -> u64 {
-        let kind = Checksum::from_id(name.0).unwrap_or(Checksum::Sha256);
-        store.charge(&block.pointer(kind, &name.1))
     }
 }
 

@@ -5,10 +5,8 @@ use dmu::Zap;
 use format::config::directory;
 
 use super::Stored;
+use crate::blocks::dedup::{BUCKET_WORDS, Histogram};
 
-/// Words of a bucket of the statistics: blocks, their logical, physical and allocated bytes, and the same four as
-/// referenced.
-const BUCKET_WORDS: usize = 8;
 /// Where a bucket has the bytes that are allocated, …
 const ALLOCATED: usize = 3;
 /// … and those that there would be if each reference had blocks of its own.
@@ -19,6 +17,15 @@ const BUCKETS_MAX: usize = 64;
 const LOG_PREFIX: &str = "DDT-log-";
 /// What a folder of tables has, and no table.
 const VERSION: &str = "version";
+
+/// Which objects of a table are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum With {
+    /// Its ZAPs alone.
+    Zaps,
+    /// Its logs as well.
+    Logs,
+}
 
 /// All dedup tables of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +61,14 @@ impl DedupTables {
         self.sum(REFERENCED).saturating_sub(self.sum(ALLOCATED))
     }
 
+    /// With what the logs of the tables have, which no stored statistics count.
+    pub(crate) fn with(mut self, logged: &Histogram) -> Self {
+        if logged.0.iter().any(|word| *word != 0) {
+            add(&mut self.buckets, &logged.0);
+        }
+        self
+    }
+
     fn sum(&self, word: usize) -> u64 {
         let words = self.buckets.iter().map(|bucket| bucket[word]);
         words.fold(0, u64::saturating_add)
@@ -75,7 +90,7 @@ impl Stored<'_> {
     /// What the dedup tables hold.
     pub(super) fn dedup_tables(&self) -> DedupTables {
         let mut found = self.dedup_statistics();
-        for id in self.dedup_objects() {
+        for id in self.dedup_objects(With::Logs) {
             if let Some(object) = self.object(id) {
                 found.disk_bytes += object.used_bytes();
                 let info = object.info();
@@ -85,8 +100,8 @@ impl Stored<'_> {
         found
     }
 
-    /// The objects of the dedup tables: their ZAPs.
-    pub(super) fn dedup_objects(&self) -> Vec<ObjectId> {
+    /// The objects of the dedup tables: their ZAPs, and their logs, too, or not.
+    pub(super) fn dedup_objects(&self, with: With) -> Vec<ObjectId> {
         let directory = self.directory.as_ref();
         let entries = directory.and_then(|zap| zap.entries().ok());
         let entries = entries.unwrap_or_default();
@@ -94,12 +109,12 @@ impl Stored<'_> {
             entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
                 && entry.name != directory::DEDUP_STATISTICS.as_bytes()
         });
-        let of_table = |table: &dmu::ZapEntry| self.tables(ObjectId(table.value));
+        let of_table = |table: &dmu::ZapEntry| self.tables(ObjectId(table.value), with);
         tables.flat_map(of_table).collect()
     }
 
     /// A table, or those that a folder of tables names.
-    fn tables(&self, id: ObjectId) -> Vec<ObjectId> {
+    fn tables(&self, id: ObjectId, with: With) -> Vec<ObjectId> {
         let Some(zap) = self.zap(id) else {
             return vec![id];
         };
@@ -112,7 +127,7 @@ impl Stored<'_> {
             .iter()
             .filter(|entry| {
                 entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
-                    && !entry.name.starts_with(LOG_PREFIX.as_bytes())
+                    && (with == With::Logs || !entry.name.starts_with(LOG_PREFIX.as_bytes()))
             })
             .map(|entry| ObjectId(entry.value))
             .collect()
@@ -126,16 +141,20 @@ fn histogram(statistics: &Zap) -> Vec<[u64; BUCKET_WORDS]> {
         let Ok(Some(value)) = statistics.lookup_value(&entry.name) else {
             continue;
         };
-        let words = value.to_words();
-        let (buckets, _) = words.as_chunks::<BUCKET_WORDS>();
-        for (at, bucket) in buckets.iter().take(BUCKETS_MAX).enumerate() {
-            if sum.len() <= at {
-                sum.push([0; BUCKET_WORDS]);
-            }
-            for (total, word) in sum[at].iter_mut().zip(bucket) {
-                *total = total.saturating_add(*word);
-            }
-        }
+        add(&mut sum, &value.to_words());
     }
     sum
+}
+
+/// Adds the words of a histogram to a sum.
+fn add(sum: &mut Vec<[u64; BUCKET_WORDS]>, words: &[u64]) {
+    let (buckets, _) = words.as_chunks::<BUCKET_WORDS>();
+    for (at, bucket) in buckets.iter().take(BUCKETS_MAX).enumerate() {
+        if sum.len() <= at {
+            sum.push([0; BUCKET_WORDS]);
+        }
+        for (total, word) in sum[at].iter_mut().zip(bucket) {
+            *total = total.saturating_add(*word);
+        }
+    }
 }

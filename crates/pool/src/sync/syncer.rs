@@ -298,8 +298,7 @@ impl Syncer {
             self.services.begin_dedup_txg(first.unwrap_or(0));
         }
         // After a scan may have begun.
-        self.services
-            .begin_dedup(&Tx::syncing(txg), !all_are_whole(&self.vdevs))?;
+        self.services.begin_dedup(!all_are_whole(&self.vdevs));
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
         // What a head cannot write, its log still has: that is cut for good once the head is written.

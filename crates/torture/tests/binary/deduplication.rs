@@ -1,6 +1,7 @@
 //! Deduplicated file systems: blocks with the same content are stored once, whatever becomes of who refers to them, and
 //! the tables say what OpenZFS's zdb says of them.
 
+use crate::lifecycle::kill_server;
 use crate::limits::noise;
 use crate::session::{Session, path};
 use std::fs;
@@ -46,9 +47,19 @@ fn judge(session: &mut Session, shown: &[Vec<String>]) {
     session.import("tank", &[]);
 }
 
+/// Logs so short that they are brought into the ZAPs all the time, and change places.
+const SHORT_LOGS: &str = "pool.dedup_log_entries=40,pool.dedup_flushed_min=7";
+
 /// A pool of one device, whose tables are of the older kind or of the newer.
 fn pool(fast: bool) -> Option<Session> {
+    limited_pool(fast, None)
+}
+
+fn limited_pool(fast: bool, limits: Option<&str>) -> Option<Session> {
     let mut session = Session::new()?;
+    if let Some(limits) = limits {
+        session.limit(limits);
+    }
     let feature = match fast {
         true => "feature@fast_dedup=enabled",
         false => "feature@fast_dedup=disabled",
@@ -57,9 +68,9 @@ fn pool(fast: bool) -> Option<Session> {
     Some(session)
 }
 
-fn life_of_tables(fast: bool) {
+fn life_of_tables(fast: bool, limits: Option<&str>) {
     const MIB: u64 = 1 << 20;
-    let Some(mut session) = pool(fast) else {
+    let Some(mut session) = limited_pool(fast, limits) else {
         return;
     };
     let before = number(&session, "allocated");
@@ -133,12 +144,17 @@ fn life_of_tables(fast: bool) {
 
 #[test]
 fn what_is_equal_is_stored_once_and_freed_with_its_last_reference() {
-    life_of_tables(true);
+    life_of_tables(true, None);
+}
+
+#[test]
+fn what_is_equal_is_stored_once_also_while_logs_are_brought_in() {
+    life_of_tables(true, Some(SHORT_LOGS));
 }
 
 #[test]
 fn pools_without_the_feature_get_tables_of_the_older_kind() {
-    life_of_tables(false);
+    life_of_tables(false, None);
 }
 
 #[test]
@@ -216,7 +232,16 @@ fn entries(session: &Session) -> (u64, u64) {
 
 #[test]
 fn old_entries_are_pruned_and_their_blocks_stay() {
-    let Some(mut session) = pool(true) else {
+    life_of_pruned(None);
+}
+
+#[test]
+fn old_entries_are_pruned_also_while_logs_are_brought_in() {
+    life_of_pruned(Some(SHORT_LOGS));
+}
+
+fn life_of_pruned(limits: Option<&str>) {
+    let Some(mut session) = limited_pool(true, limits) else {
         return;
     };
     let options = ["-o", "dedup=on", "-o", "recordsize=4k"];
@@ -302,4 +327,88 @@ fn tables_grow_to_their_quota_and_count_on() {
         session.ok(&["zpool", "wait", "-t", "free", "tank"]);
         judge(&mut session, &[]);
     }
+}
+
+/// What zdb says of the logs of a pool that is exported: their records and bytes, the one that is being brought in
+/// first.
+fn logs_of(session: &Session) -> Option<String> {
+    let zdb = golden::Zdb::from_environment()?;
+    let output = zdb.run(&session.images(), &["-DDDD"], &["tank"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().filter(|line| line.contains("log"));
+    Some(lines.map(|line| format!("{line}\n")).collect())
+}
+
+/// Changes come into a log first; logs that are full are brought into the ZAPs while others fill, and each moment of
+/// that can be exported, imported and cut off.
+#[test]
+fn logs_of_tables_are_written_and_brought_in() {
+    let Some(mut session) = limited_pool(true, Some(SHORT_LOGS)) else {
+        return;
+    };
+    let options = ["-o", "dedup=on", "-o", "recordsize=4k"];
+    session.ok(&[&["zfs", "create"], &options[..], &["tank/d"]].concat());
+    let at = session.mount("tank/d");
+    let mut expected = (0, 0);
+    for turn in 0..6 {
+        let name = |kind: &str, turn: u64| at.join(format!("{kind}{turn}"));
+        // Many that are new, some that are there twice, and some go.
+        fs::write(name("single", turn), different(turn, 50)).expect("written");
+        fs::write(name("one", turn), different(100 + turn, 20)).expect("written");
+        session.ok(&["zpool", "sync"]);
+        fs::write(name("two", turn), different(100 + turn, 20)).expect("written");
+        session.ok(&["zpool", "sync"]);
+        expected = (expected.0 + 50, expected.1 + 20);
+        if turn >= 2 {
+            fs::remove_file(name("single", turn - 2)).expect("removed");
+            fs::remove_file(name("two", turn - 2)).expect("removed");
+            expected = (expected.0 - 50 + 20, expected.1 - 20);
+            session.ok(&["zpool", "sync"]);
+            session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+            session.ok(&["zpool", "sync"]);
+        }
+        assert_eq!(entries(&session), expected, "turn {turn}");
+        let shown = histogram(&session);
+        if turn % 2 == 1 {
+            kill_server(&session, "tank");
+            session.import("tank", &["-f"]);
+            assert_eq!(histogram(&session), shown, "killed in turn {turn}");
+        }
+        judge(&mut session, &shown);
+    }
+    session.ok(&["zpool", "ddtprune", "-p", "50", "tank"]);
+    let (single, twice) = entries(&session);
+    assert_eq!((single, twice), (expected.0 - expected.0 / 2, expected.1));
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    for turn in 0..6 {
+        let read = fs::read(at.join(format!("one{turn}"))).expect("read");
+        assert!(read == different(100 + turn, 20), "{turn}");
+    }
+    session.export_clean("tank");
+    if let Some(logs) = logs_of(&session) {
+        println!("{logs}");
+    }
+}
+
+/// A pool that is only read shows what logs have, too.
+#[test]
+fn what_is_in_logs_is_shown_of_a_pool_that_is_not_written() {
+    let Some(mut session) = pool(true) else {
+        return;
+    };
+    let options = ["-o", "dedup=on", "-o", "recordsize=4k"];
+    session.ok(&[&["zfs", "create"], &options[..], &["tank/d"]].concat());
+    let at = session.mount("tank/d");
+    for name in ["one", "two"] {
+        fs::write(at.join(name), different(1, 30)).expect("written");
+    }
+    session.ok(&["zpool", "sync"]);
+    let shown = histogram(&session);
+    assert_eq!(property(&session, "dedupratio"), "2.00");
+    session.export_clean("tank");
+    session.import("tank", &["-o", "readonly=on"]);
+    assert_eq!(histogram(&session), shown);
+    assert_eq!(property(&session, "dedupratio"), "2.00");
+    session.export("tank");
 }

@@ -1,14 +1,15 @@
 //! Changing one table: entries come, change, move between its ZAPs and go, and the statistics follow.
 
-use codec::Checksum;
 use dmu::{ObjectSet, Tx, Zap};
 use format::config::directory;
-use format::dedup::{DedupClass, DedupKey, DedupKeyWord, DedupValue, zap_name};
+use format::dedup::{DedupClass, DedupKey, DedupValue, zap_name};
 use format::features;
 use format::zap::Value;
 
-use super::table::{self, BUCKET_WORDS, Folder, Histogram, Store, Table};
-use super::{DedupTables, Entry};
+use super::Entry;
+use super::histogram::sizes_of;
+use super::logs::{Logged, Logs, flushed_with};
+use super::table::{self, Folder, Store, Table};
 use crate::error::Result;
 use crate::pool::services::PoolServices;
 
@@ -19,7 +20,16 @@ pub(super) struct Booking<'a> {
     pub(super) table: Table,
     /// Which ZAPs changed.
     changed: [bool; 3],
+    /// What is to be appended to the active log.
+    records: Vec<(DedupKey, Logged)>,
+    /// How many records there were.
+    appended: usize,
+    /// The txg changes the table for the first time.
+    is_first: bool,
 }
+
+/// So many records are appended at once; entries that are brought into the ZAPs are counted off so, too.
+const AT_ONCE: usize = 4096;
 
 impl<'a> Booking<'a> {
     pub(super) const fn new(services: &'a PoolServices, tx: &'a Tx, table: Table) -> Self {
@@ -28,7 +38,18 @@ impl<'a> Booking<'a> {
             tx,
             table,
             changed: [false; 3],
+            records: Vec::new(),
+            appended: 0,
+            is_first: false,
         }
+    }
+
+    /// Before anything is changed: the logs may change places.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if let Some(logs) = self.table.logs() {
+            self.is_first = logs.begin(self.tx)?;
+        }
+        Ok(())
     }
 
     fn mos(&self) -> &'a ObjectSet {
@@ -39,32 +60,96 @@ impl<'a> Booking<'a> {
     pub(super) fn make_folder(&mut self) -> Result<()> {
         let root = &self.services.directory;
         self.table.folder = Some(Folder::create(self.mos(), self.tx, root, self.table.kind)?);
+        // Without it OpenZFS takes a pool to have no tables, and looks into no log.
+        table::statistics(self.mos(), self.tx, root)?;
         self.services
             .change_feature(self.tx, &features::FAST_DEDUP, 1)?;
         Ok(())
     }
 
-    /// Stores an entry as it is now; one without blocks goes.
+    /// An entry is as it is now; one without blocks goes. A table with logs has it in the active one.
     pub(super) fn apply(&mut self, key: &DedupKey, entry: &Entry) -> Result<()> {
-        if let Some(home) = entry.home {
+        let mut now = entry.now;
+        let (class, was) = (class_of(&now), class_of(&entry.before));
+        if class.is_some() && class != was {
+            now.class_start = self.services.clock.now_s();
+        }
+        if let Some(home) = entry.home
+            && !entry.is_logged
+        {
             self.count(home, key, &entry.before, u64::saturating_sub);
         }
-        self.put(key, entry.home, entry.now)
+        let Some(logs) = self.table.logs().cloned() else {
+            return self.put(key, entry.home, now);
+        };
+        // One that has come and gone meanwhile.
+        if class.is_none() && entry.home.is_none() && !entry.is_logged {
+            return Ok(());
+        }
+        let logged = Logged::new(entry.home, &now);
+        logs.put(key, &logged, &self.services.store);
+        self.records.push((*key, logged));
+        if self.records.len() >= AT_ONCE {
+            self.append(&logs)?;
+        }
+        Ok(())
     }
 
-    /// Stores an entry as a log has it; `home`: the ZAP that has an older state of it. The statistics of that count it
-    /// no more: OpenZFS takes it out when it writes to the log.
+    /// Appends the records that there are to the active log.
+    fn append(&mut self, logs: &Logs) -> Result<()> {
+        self.appended += self.records.len();
+        let records = std::mem::take(&mut self.records);
+        logs.append(self.tx, &records)
+    }
+
+    /// Brings entries of the other log into the ZAPs.
+    fn flush(&mut self, logs: &Logs) -> Result<()> {
+        let mut left = flushed_with(self.appended, self.is_first);
+        loop {
+            let entries = logs.next(left.min(AT_ONCE));
+            if entries.is_empty() {
+                return logs.finish(self.tx);
+            }
+            let mut kept = Vec::new();
+            for (key, logged) in &entries {
+                if self.is_readable(key, logged) {
+                    self.put(key, logged.home, logged.value())?;
+                } else {
+                    // It stays in a log, which must come to an end all the same.
+                    logs.put(key, logged, &self.services.store);
+                    kept.push((*key, *logged));
+                }
+            }
+            Logs::note_kept(kept.len());
+            logs.append(self.tx, &kept)?;
+            logs.flushed(self.tx, &entries, &self.services.store)?;
+            left -= entries.len();
+        }
+    }
+
+    /// Whether the leaves of the ZAPs that an entry leaves and comes into can be read.
+    fn is_readable(&self, key: &DedupKey, logged: &Logged) -> bool {
+        let classes = [logged.home, class_of(&logged.value())];
+        let mut stores = classes.into_iter().flatten();
+        stores.all(|class| {
+            let store = self.table.stores[class.index()].as_ref();
+            store.is_none_or(|store| store.zap.lookup_words(key).is_ok())
+        })
+    }
+
+    /// Stores an entry in its ZAP; `home`: the one that has an older state of it, which its statistics do not count any
+    /// more.
     pub(super) fn put(
         &mut self,
         key: &DedupKey,
         home: Option<DedupClass>,
-        mut now: DedupValue,
+        now: DedupValue,
     ) -> Result<()> {
-        let is_left = now.blocks.iter().any(|block| block.is_stored());
-        let class = is_left.then(|| now.class());
+        let class = class_of(&now);
         if let Some(home) = home
             && class != Some(home)
             && let Some(store) = &self.table.stores[home.index()]
+            && store.zap.lookup_words(key)?.is_some()
         {
             store.zap.remove_words(self.tx, key)?;
             self.changed[home.index()] = true;
@@ -72,9 +157,6 @@ impl<'a> Booking<'a> {
         let Some(class) = class else {
             return Ok(());
         };
-        if home != Some(class) {
-            now.class_start = self.services.clock.now_s();
-        }
         let value = Value::bytes(&now.pack());
         let zap = self.store(class)?.zap.clone();
         zap.update_words(self.tx, key, &value)?;
@@ -109,25 +191,36 @@ impl<'a> Booking<'a> {
             return;
         };
         self.changed[class.index()] = true;
-        let words = sizes_of(self.services, kind, key, value);
-        let Some(bucket) = words[BUCKET_REFERENCES].checked_ilog2() else {
-            return;
-        };
-        let Histogram(sums) = &mut store.histogram;
-        let at = bucket as usize * BUCKET_WORDS;
-        for (sum, word) in sums.iter_mut().skip(at).zip(words) {
-            *sum = change(*sum, word);
-        }
+        let sizes = sizes_of(&self.services.store, kind, key, value);
+        store.histogram.change(&sizes, change);
     }
 
-    /// Stores the statistics of what changed. The table, unless it has come to be empty: then it goes.
+    /// Stores the statistics of what changed, and what the logs are to have. The table, unless it has come to be empty:
+    /// then it goes.
     pub(super) fn finish(mut self) -> Result<Option<Table>> {
-        if !self.changed.contains(&true) {
-            return Ok(Some(self.table));
-        }
-        if self.table.len()? == 0 {
+        let logs = self.table.logs().cloned();
+        let is_changed = self.changed.contains(&true) || logs.is_some();
+        if is_changed && self.is_empty()? {
             self.destroy()?;
             return Ok(None);
+        }
+        if let Some(logs) = logs {
+            self.append(&logs)?;
+            self.flush(&logs)?;
+        }
+        self.store_statistics()?;
+        Ok(Some(self.table))
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        // Mostly something is there in the logs, and the ZAPs need not be asked.
+        let is_logged = self.table.logs().is_some_and(|logs| logs.tally().there > 0);
+        Ok(!is_logged && self.table.len()? == 0)
+    }
+
+    fn store_statistics(&self) -> Result<()> {
+        if !self.changed.contains(&true) {
+            return Ok(());
         }
         let root = &self.services.directory;
         let statistics = table::statistics(self.mos(), self.tx, root)?;
@@ -140,7 +233,7 @@ impl<'a> Booking<'a> {
                 statistics.update_value(self.tx, name.as_bytes(), &value)?;
             }
         }
-        Ok(Some(self.table))
+        Ok(())
     }
 
     fn destroy(&mut self) -> Result<()> {
@@ -163,7 +256,7 @@ impl<'a> Booking<'a> {
             mos.free(tx, store.zap.object().id())?;
         }
         if let Some(folder) = self.table.folder.take() {
-            for log in &folder.logs {
+            for log in folder.logs.iter().flat_map(|logs| logs.objects()) {
                 mos.free(tx, log.id())?;
             }
             remove_if_there(tx, root, &format::dedup::directory_name(kind))?;
@@ -175,38 +268,15 @@ impl<'a> Booking<'a> {
     }
 }
 
-/// Which word of a bucket counts references.
-const BUCKET_REFERENCES: usize = 4;
+/// The class of an entry that is there.
+fn class_of(value: &DedupValue) -> Option<DedupClass> {
+    let is_there = value.blocks.iter().any(|block| block.is_stored());
+    is_there.then(|| value.class())
+}
 
 fn remove_if_there(tx: &Tx, zap: &Zap, name: &str) -> Result<()> {
     if zap.lookup_value(name.as_bytes())?.is_some() {
         zap.remove(tx, name.as_bytes())?;
     }
     Ok(())
-}
-
-/// What an entry adds to the statistics: blocks, their logical, physical and allocated bytes, and the same four as
-/// referenced.
-fn sizes_of(
-    services: &PoolServices,
-    kind: Checksum,
-    key: &DedupKey,
-    value: &DedupValue,
-) -> [u64; BUCKET_WORDS] {
-    let [.., properties] = *key;
-    let at = DedupKeyWord::AT;
-    let bytes = |sectors: u64| (sectors + 1) * 512;
-    let lsize = bytes(at.logical_size.get(properties));
-    let psize = bytes(at.physical_size.get(properties));
-    let mut words = [0_u64; BUCKET_WORDS];
-    for block in value.blocks.iter().filter(|block| block.is_stored()) {
-        let dsize = DedupTables::charge(&services.store, block, &(kind.id(), *key));
-        let references = block.references;
-        let once = [1, lsize, psize, dsize];
-        let each = once.map(|size| size.saturating_mul(references));
-        for (word, size) in words.iter_mut().zip(once.into_iter().chain(each)) {
-            *word = word.saturating_add(size);
-        }
-    }
-    words
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use codec::Checksum;
-use dmu::Zap;
 use format::dedup::{DedupClass, DedupForm, DedupKey, DedupValue};
 
 use super::table::Table;
@@ -59,18 +58,28 @@ impl Limit {
     }
 }
 
-/// The entries of a ZAP, with when each began.
-fn each_unique(
-    kind: Checksum,
-    zap: &Zap,
-    visit: &mut dyn FnMut(DedupKey, u64) -> Result<()>,
-) -> Result<()> {
-    let mut cursor = zap.cursor(0);
+/// The entries of a table with one reference, with when each began: those of its logs, then those of its ZAP. What
+/// comes from a log into the ZAP meanwhile is seen once.
+fn each_unique(table: &Table, visit: &mut dyn FnMut(DedupKey, u64) -> Result<()>) -> Result<()> {
+    let logged = table.logs().map(|logs| logs.unique()).unwrap_or_default();
+    for (key, class_start) in &logged {
+        visit(*key, *class_start)?;
+    }
+    let Some(store) = &table.stores[DedupClass::Unique.index()] else {
+        return Ok(());
+    };
+    let kind = table.kind;
+    let mut cursor = store.zap.cursor(0);
     while let Some(entry) = cursor.next_entry()? {
         let damaged = || PoolError::Damaged(format!("an entry of the dedup table {}", kind.name()));
         let key = DedupKey::try_from(entry.words).map_err(|_| damaged())?;
+        // A log says what holds of it.
+        let is_logged = table.logs().is_some_and(|logs| logs.get(&key).is_some());
+        if is_logged || logged.contains_key(&key) {
+            continue;
+        }
         // It may have gone since the cursor saw it.
-        let Some(stored) = zap.lookup_words(&key)? else {
+        let Some(stored) = store.zap.lookup_words(&key)? else {
             continue;
         };
         let value = DedupValue::unpack(DedupForm::Flat, stored.stored()).ok_or_else(damaged)?;
@@ -82,14 +91,13 @@ fn each_unique(
 }
 
 impl DedupTables {
-    /// The tables that can be pruned, each with the ZAP of its unique entries.
-    fn prunable(&self) -> Vec<(Checksum, Zap)> {
-        let unique = |table: &Arc<Table>| {
-            let store = table.stores[DedupClass::Unique.index()].as_ref()?;
-            let zap = (table.form == DedupForm::Flat).then(|| store.zap.clone());
-            Some((table.kind, zap?))
-        };
-        self.tables.read().values().filter_map(unique).collect()
+    /// The tables that can be pruned.
+    fn prunable(&self) -> Vec<Arc<Table>> {
+        let tables = self.tables.read();
+        let flat = tables
+            .values()
+            .filter(|table| table.form == DedupForm::Flat);
+        flat.cloned().collect()
     }
 
     /// How old an entry must be to go.
@@ -104,8 +112,8 @@ impl DedupTables {
         };
         let mut ages: BTreeMap<u64, u64> = BTreeMap::new();
         let mut all = 0_u64;
-        for (kind, zap) in self.prunable() {
-            each_unique(kind, &zap, &mut |_, class_start| {
+        for table in self.prunable() {
+            each_unique(&table, &mut |_, class_start| {
                 *ages.entry(class_start / AGE_STEP_S).or_default() += 1;
                 all += 1;
                 Ok(())
@@ -139,9 +147,7 @@ impl DedupTables {
         let Ok(mut entry) = self.load_entry(kind, &candidate.name.1) else {
             return;
         };
-        let is_same = entry.home == Some(DedupClass::Unique)
-            && entry.now.references() == 1
-            && entry.now.class_start == candidate.class_start;
+        let is_same = entry.now.references() == 1 && entry.now.class_start == candidate.class_start;
         if is_same {
             entry.now.blocks = Default::default();
             entries.insert(candidate.name, entry);
@@ -162,10 +168,10 @@ impl DedupTables {
         let mut limit = self.limit_of(wanted, now_s)?;
         let at_once = usize::try_from(PRUNED_AT_ONCE.get()).unwrap_or(usize::MAX);
         let mut batch = Vec::new();
-        for (kind, zap) in self.prunable() {
-            each_unique(kind, &zap, &mut |key, class_start| {
+        for table in self.prunable() {
+            each_unique(&table, &mut |key, class_start| {
                 if limit.takes(class_start) {
-                    let name = (kind.id(), key);
+                    let name = (table.kind.id(), key);
                     batch.push(Candidate { name, class_start });
                 }
                 if batch.len() >= at_once {

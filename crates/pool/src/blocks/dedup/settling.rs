@@ -96,12 +96,15 @@ impl PoolServices {
     /// The table of a checksum, to be changed; made if it is not there.
     pub(super) fn book_dedup<'a>(&'a self, tx: &'a Tx, kind: Checksum) -> Result<Booking<'a>> {
         if let Some(table) = self.dedup.table(kind) {
-            return Ok(Booking::new(self, tx, Table::clone(&table)));
+            let mut booking = Booking::new(self, tx, Table::clone(&table));
+            booking.begin()?;
+            return Ok(booking);
         }
         let form = self.dedup.form_of(None);
         let mut booking = Booking::new(self, tx, Table::new(kind, form));
         if form == DedupForm::Flat {
             booking.make_folder()?;
+            booking.begin()?;
         }
         Ok(booking)
     }
@@ -123,43 +126,6 @@ impl PoolServices {
         Ok(())
     }
 
-    /// Brings into the ZAPs what logs have that OpenZFS left: ours are changed at once.
-    pub(super) fn drain_logs(&self, tx: &Tx) -> Result<()> {
-        let tables: Vec<Arc<Table>> = self.dedup.tables.read().values().cloned().collect();
-        for table in tables {
-            let Some(folder) = &table.folder else {
-                continue;
-            };
-            if folder.logged.is_empty() {
-                continue;
-            }
-            let logged = Arc::clone(&folder.logged);
-            let mut drained = Table::clone(&table);
-            if let Some(folder) = &mut drained.folder {
-                folder.logged = Arc::default();
-                for log in &folder.logs {
-                    log.free_range(tx, 0, u64::MAX)?;
-                }
-                folder.empty_logs(tx)?;
-            }
-            let mut booking = Booking::new(self, tx, drained);
-            for (key, now) in logged.iter() {
-                let home = booking.table.lookup(key)?.map(|(class, _)| class);
-                let mut now = *now;
-                // What nobody refers to was freed when that was logged.
-                for block in &mut now.blocks {
-                    if block.references == 0 {
-                        *block = DedupBlock::default();
-                    }
-                }
-                booking.put(key, home, now)?;
-            }
-            self.finish_booking(Some(booking))?;
-            self.dedup.tell(&self.limits);
-        }
-        Ok(())
-    }
-
     /// A txg begins; `class_bytes`: what the devices for dedup tables hold, 0 without any.
     pub(crate) fn begin_dedup_txg(&self, class_bytes: u64) {
         // A property that cannot be read counts as its default: it is no reason to stop.
@@ -173,12 +139,11 @@ impl PoolServices {
     }
 
     /// A pass begins; `lacking`: devices lack something.
-    pub(crate) fn begin_dedup(&self, tx: &Tx, lacking: bool) -> Result<()> {
+    pub(crate) fn begin_dedup(&self, lacking: bool) {
         let fast = self.features.is_enabled(&format::features::FAST_DEDUP);
         let scrub = self.scrub.as_ref().and_then(|scrub| scrub.current());
         let is_careful = lacking && scrub.is_some_and(|scan| scan.is_running());
         self.dedup.begin(fast, is_careful);
-        self.drain_logs(tx)
     }
 }
 

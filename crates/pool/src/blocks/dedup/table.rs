@@ -3,45 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId};
+use base::ObjectId;
 use codec::Checksum;
 use dmu::{AllocateObject, CreateZap, Object, ObjectSet, Tx, Zap};
 use format::ObjectType;
 use format::config::directory;
 use format::dedup::{
     self, DIRECTORY_FLAT, DIRECTORY_LOG, DIRECTORY_VERSION, DedupClass, DedupForm, DedupKey,
-    DedupLogHead, DedupLogPhys, DedupValue, FLAGS_NAME, TABLE_BLOCK_SHIFT, VERSION_NAME,
+    DedupLogPhys, DedupValue, FLAGS_NAME, TABLE_BLOCK_SHIFT, VERSION_NAME,
 };
-use format::zap::{FatHeader, Value};
+use format::zap::FatHeader;
 
+use super::histogram::{Histogram, Sums};
+use super::logs::Logs;
+use crate::blocks::PipelineStore;
 use crate::error::{ImportBlocker, PoolError, Result};
 
-/// Words of a bucket of the statistics: blocks, their logical, physical and allocated bytes, and the same four as
-/// referenced.
-pub(super) const BUCKET_WORDS: usize = 8;
-/// Bucket i is of entries with 2^i references and more.
-pub(super) const BUCKETS: usize = 64;
-const ALLOCATED: usize = 3;
-const REFERENCED: usize = 7;
 /// Block size of a log.
 const LOG_BLOCK_SIZE: u32 = 128 << 10;
-
-/// What the entries of a ZAP add up to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Histogram(pub(super) Vec<u64>);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self(vec![0; BUCKETS * BUCKET_WORDS])
-    }
-}
-
-/// Bytes that are stored, and that pointers lead to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
-    pub(super) stored: u64,
-    pub(super) referenced: u64,
-}
 
 /// The ZAP of a class.
 #[derive(Clone)]
@@ -54,9 +33,17 @@ pub(super) struct Store {
 #[derive(Clone)]
 pub(super) struct Folder {
     pub(super) zap: Zap,
-    pub(super) logs: Vec<Arc<Object>>,
-    /// What the logs have and the ZAPs have not, by key.
-    pub(super) logged: Arc<BTreeMap<DedupKey, DedupValue>>,
+    /// None: the ZAPs are changed at once.
+    pub(super) logs: Option<Arc<Logs>>,
+}
+
+/// An entry as a table has it.
+pub(super) struct Found {
+    /// The ZAP that has it, or an older state of it.
+    pub(super) home: Option<DedupClass>,
+    pub(super) value: DedupValue,
+    /// It is from a log: no statistics of a ZAP count it.
+    pub(super) is_logged: bool,
 }
 
 /// The table of a checksum.
@@ -70,7 +57,7 @@ pub(super) struct Table {
 }
 
 /// The tables that the MOS directory names.
-pub(super) fn load(mos: &ObjectSet, root: &Zap) -> Result<Vec<Table>> {
+pub(super) fn load(mos: &ObjectSet, root: &Zap, store: &PipelineStore) -> Result<Vec<Table>> {
     let prefix = directory::DEDUP_PREFIX.as_bytes();
     let entries = root.entries()?;
     let named = entries
@@ -93,7 +80,7 @@ pub(super) fn load(mos: &ObjectSet, root: &Zap) -> Result<Vec<Table>> {
         let mut found = Table::new(kind, DedupForm::Legacy);
         if let Some(id) = folder {
             let zap = Zap::open(&mos.object(id)?)?;
-            found = Table::of_folder(mos, kind, zap, statistics.as_ref())?;
+            found = Table::of_folder(mos, kind, (zap, statistics.as_ref()), store)?;
         }
         for class in DedupClass::ALL {
             let name = dedup::zap_name(kind, class);
@@ -146,8 +133,8 @@ impl Table {
     fn of_folder(
         mos: &ObjectSet,
         kind: Checksum,
-        zap: Zap,
-        statistics: Option<&Zap>,
+        (zap, statistics): (Zap, Option<&Zap>),
+        store: &PipelineStore,
     ) -> Result<Self> {
         let version = zap.lookup(VERSION_NAME.as_bytes())?;
         let flags = zap.lookup(FLAGS_NAME.as_bytes())?.unwrap_or(0);
@@ -166,20 +153,35 @@ impl Table {
                     Some(Store::open(mos, ObjectId(id), &name, statistics)?);
             }
         }
-        let mut logs = Vec::new();
-        for number in 0..2 {
-            let name = dedup::log_name(kind, number);
-            if let Some(id) = zap.lookup(name.as_bytes())?.filter(|id| *id != 0) {
-                logs.push(mos.object(ObjectId(id))?);
-            }
-        }
-        let logged = Arc::new(read_logs(form, &logs)?);
-        table.folder = Some(Folder { zap, logs, logged });
+        let logs = load_logs(mos, &table, &zap, flags, store)?;
+        table.folder = Some(Folder { zap, logs });
         Ok(table)
     }
 
-    /// An entry, and the ZAP that has it (none: only a log). The logs say what holds.
-    pub(super) fn lookup(&self, key: &DedupKey) -> Result<Option<(DedupClass, DedupValue)>> {
+    /// The logs, if the table has some.
+    pub(super) fn logs(&self) -> Option<&Arc<Logs>> {
+        self.folder.as_ref()?.logs.as_ref()
+    }
+
+    /// An entry. What a log says holds.
+    pub(super) fn lookup(&self, key: &DedupKey) -> Result<Option<Found>> {
+        if let Some(logged) = self.logs().and_then(|logs| logs.get(key)) {
+            return Ok(Some(Found {
+                home: logged.home,
+                value: logged.value(),
+                is_logged: true,
+            }));
+        }
+        let stored = self.lookup_stored(key)?;
+        Ok(stored.map(|(class, value)| Found {
+            home: Some(class),
+            value,
+            is_logged: false,
+        }))
+    }
+
+    /// An entry as a ZAP has it, and which.
+    fn lookup_stored(&self, key: &DedupKey) -> Result<Option<(DedupClass, DedupValue)>> {
         for class in [DedupClass::Duplicate, DedupClass::Unique, DedupClass::Ditto] {
             let Some(store) = &self.stores[class.index()] else {
                 continue;
@@ -198,11 +200,12 @@ impl Table {
 
     /// Entries in all.
     pub(super) fn len(&self) -> Result<u64> {
-        let mut sum = 0;
+        let tally = self.logs().map(|logs| logs.tally()).unwrap_or_default();
+        let mut stored = 0_u64;
         for store in self.stores.iter().flatten() {
-            sum += store.zap.len()?;
+            stored = stored.saturating_add(store.zap.len()?);
         }
-        Ok(sum)
+        Ok(stored.saturating_sub(tally.homed) + tally.there)
     }
 
     /// Bytes that its ZAPs take on disk.
@@ -212,15 +215,20 @@ impl Table {
         bytes.fold(0, u64::saturating_add)
     }
 
+    /// Entries that are to come into its ZAPs.
+    pub(super) fn coming(&self) -> u64 {
+        self.logs().map_or(0, |logs| logs.tally().new)
+    }
+
     pub(super) fn sums(&self) -> Sums {
-        let mut sums = Sums::default();
+        let mut all = Histogram::default();
         for store in self.stores.iter().flatten() {
-            for bucket in store.histogram.0.chunks_exact(BUCKET_WORDS) {
-                sums.stored = sums.stored.saturating_add(bucket[ALLOCATED]);
-                sums.referenced = sums.referenced.saturating_add(bucket[REFERENCED]);
-            }
+            all.merge(&store.histogram);
         }
-        sums
+        if let Some(logs) = self.logs() {
+            all.merge(&logs.histogram());
+        }
+        all.sums()
     }
 
     /// The ZAP that names those of the table: its folder, or the MOS directory.
@@ -242,44 +250,46 @@ impl Folder {
         zap.add(tx, VERSION_NAME.as_bytes(), DIRECTORY_VERSION)?;
         let flags = DIRECTORY_FLAT | DIRECTORY_LOG;
         zap.add(tx, FLAGS_NAME.as_bytes(), flags)?;
-        let mut logs = Vec::new();
-        for number in 0..2 {
-            let shape = AllocateObject {
-                object_type: ObjectType::OTN_U64_METADATA,
-                block_size: LOG_BLOCK_SIZE,
-                bonus_type: ObjectType::OTN_U64_METADATA,
-                bonus_len: DedupLogPhys::SIZE as u16,
-                ..AllocateObject::default()
-            };
-            let log = mos.allocate(tx, &shape)?;
+        let shape = AllocateObject {
+            object_type: ObjectType::OTN_U64_METADATA,
+            block_size: LOG_BLOCK_SIZE,
+            bonus_type: ObjectType::OTN_U64_METADATA,
+            bonus_len: DedupLogPhys::SIZE as u16,
+            ..AllocateObject::default()
+        };
+        let objects = [mos.allocate(tx, &shape)?, mos.allocate(tx, &shape)?];
+        for (number, log) in objects.iter().enumerate() {
             let name = dedup::log_name(kind, number);
             zap.add(tx, name.as_bytes(), log.id().0)?;
-            logs.push(log);
         }
-        let folder = Self {
-            zap,
-            logs,
-            logged: Arc::default(),
-        };
-        folder.empty_logs(tx)?;
-        Ok(folder)
+        let logs = Some(Arc::new(Logs::create(kind, tx, objects)?));
+        Ok(Self { zap, logs })
     }
+}
 
-    /// Makes the logs those of a table of which the ZAPs say all. OpenZFS opens no pool unless one of the two is marked
-    /// as the one that is being brought into the ZAPs, and the other is not.
-    pub(super) fn empty_logs(&self, tx: &Tx) -> Result<()> {
-        let at = DedupLogHead::AT;
-        for (number, log) in self.logs.iter().enumerate() {
-            let head = at.version.set(0, DIRECTORY_VERSION);
-            let header = DedupLogPhys {
-                head: at.flushing.set(head, u64::from(number == 0)),
-                length: 0,
-                first_txg: tx.txg().0,
-                checkpoint: [0; 5],
-            };
-            log.modify_bonus(tx, |bonus| header.encode(bonus, ByteOrder::NATIVE))?;
+/// The logs that a folder names; `flags`: what it says of its table.
+fn load_logs(
+    mos: &ObjectSet,
+    table: &Table,
+    folder: &Zap,
+    flags: u64,
+    store: &PipelineStore,
+) -> Result<Option<Arc<Logs>>> {
+    let open = |number: usize| -> Result<Option<Arc<Object>>> {
+        let name = dedup::log_name(table.kind, number);
+        let id = folder.lookup(name.as_bytes())?.filter(|id| *id != 0);
+        Ok(id.map(|id| mos.object(ObjectId(id))).transpose()?)
+    };
+    match (open(0)?, open(1)?) {
+        (None, None) => Ok(None),
+        (Some(first), Some(second))
+            if flags & DIRECTORY_LOG != 0 && table.form == DedupForm::Flat =>
+        {
+            let logs = Logs::load(table.kind, [first, second], store)?;
+            Ok(Some(Arc::new(logs)))
         }
-        Ok(())
+        // What a log says holds: it is not left aside.
+        (Some(_), _) | (None, Some(_)) => Err(PoolError::ReadOnlyPossible(ImportBlocker::Dedup)),
     }
 }
 
@@ -316,42 +326,4 @@ pub(super) fn statistics(mos: &ObjectSet, tx: &Tx, root: &Zap) -> Result<Zap> {
     let zap = Zap::create(mos, tx, &shape)?;
     root.add(tx, name, zap.object().id().0)?;
     Ok(zap)
-}
-
-impl Histogram {
-    pub(super) fn value(&self) -> Value {
-        Value::words(&self.0)
-    }
-}
-
-/// What the logs of a table say, the one that is being brought into the ZAPs first: the other one overrides it.
-fn read_logs(form: DedupForm, logs: &[Arc<Object>]) -> Result<BTreeMap<DedupKey, DedupValue>> {
-    let at = DedupLogHead::AT;
-    let header = |log: &Arc<Object>| {
-        log.with_bonus(|bonus| DedupLogPhys::decode_padded(bonus, ByteOrder::NATIVE))
-    };
-    let mut ordered: Vec<(DedupLogPhys, &Arc<Object>)> =
-        logs.iter().map(|log| (header(log), log)).collect();
-    ordered.sort_by_key(|(header, _)| at.flushing.get(header.head) == 0);
-    let mut found = BTreeMap::new();
-    for (header, log) in ordered {
-        let skips = at.flushing.get(header.head) != 0 && at.checkpoint.get(header.head) != 0;
-        let size = u64::from(log.block_size()).max(1);
-        let known = log.info().max_block + 1;
-        for block in 0..header.length.div_ceil(size).min(known) {
-            let data = log.read_block(block)?;
-            for record in dedup::log_records(&data) {
-                if skips && record.key <= header.checkpoint {
-                    continue;
-                }
-                let value = DedupValue::decode(form, record.value, ByteOrder::NATIVE);
-                let value = value.ok_or_else(|| {
-                    let log = log.id();
-                    PoolError::Damaged(format!("object {log}, block {block}: a short record"))
-                })?;
-                found.insert(record.key, value);
-            }
-        }
-    }
-    Ok(found)
 }

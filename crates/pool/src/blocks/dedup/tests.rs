@@ -12,7 +12,7 @@ fn block(content: u64) -> BlockPointer {
     pointer
 }
 
-fn placed(content: u64, offset: u64) -> BlockPointer {
+pub(super) fn placed(content: u64, offset: u64) -> BlockPointer {
     let mut pointer = block(content);
     let dva = Dva {
         vdev: base::VdevId(0),
@@ -33,15 +33,19 @@ fn the_table_of_a_pool_of_openzfs_is_read() {
     let pool = Pool::open_read(&golden.images()).unwrap();
     let tables = DedupTables::new();
     tables
-        .load(&pool.services.mos, &pool.services.directory)
+        .load(
+            &pool.services.mos,
+            &pool.services.directory,
+            &pool.services.store,
+        )
         .unwrap();
     let table = tables.table(Checksum::Sha256).expect("there is one");
     assert_eq!(table.form, DedupForm::Flat);
     assert_eq!(table.len().unwrap(), 4);
     let sums = table.sums();
     assert_eq!((sums.stored, sums.referenced), (500_736, 1_001_472));
-    let folder = table.folder.as_ref().expect("it is of the newer kind");
-    assert_eq!((folder.logs.len(), folder.logged.len()), (2, 0));
+    let logs = table.logs().expect("it is of the newer kind");
+    assert_eq!(logs.tally().all, 0);
     let duplicates = table.stores[DedupClass::Duplicate.index()].as_ref();
     let duplicates = duplicates.expect("all are");
     // The form that ours are made in.
@@ -107,53 +111,11 @@ fn nothing_new_refers_to_what_a_scan_has_to_find_elsewhere() {
     assert_eq!(tables.find(&block(1), 1), DedupAnswer::Declined);
 }
 
-fn new_pool(folder: &std::path::Path) -> Arc<Pool> {
+pub(super) fn new_pool(folder: &std::path::Path) -> Arc<Pool> {
     let path = folder.join("a.img");
     device::FileDevice::create(&path, 96 << 20).unwrap();
     let vdev = crate::NewVdev::Single(crate::NewDevice::Path(path));
     Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap()
-}
-
-/// As in pools of OpenZFS: what has come into a log is in no statistics of a ZAP, though the ZAP has an older state
-/// of it.
-#[test]
-fn what_a_log_has_comes_into_the_statistics_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let pool = new_pool(folder.path());
-    let services = &pool.services;
-    let tx = dmu::Tx::assign(pool.engine().unwrap(), &dmu::Reservation::default()).unwrap();
-    services.dedup.begin(true, false);
-    let entry = |content, references| {
-        let pointer = placed(content, 0x4000 * content);
-        let mut now = DedupValue::new(DedupForm::Flat);
-        now.blocks[0] = DedupBlock {
-            references,
-            ..DedupBlock::of(&pointer)
-        };
-        let entry = Entry {
-            home: None,
-            before: DedupValue::new(DedupForm::Flat),
-            now,
-        };
-        (key_of(&pointer), entry)
-    };
-    let mut booking = services.book_dedup(&tx, Checksum::Sha256).unwrap();
-    for content in 1..=3 {
-        let (key, entry) = entry(content, 1);
-        booking.apply(&key, &entry).unwrap();
-    }
-    let (key, old) = entry(1, 1);
-    booking.count(DedupClass::Unique, &key, &old.now, u64::saturating_sub);
-    let (_, logged) = entry(1, 2);
-    let folder = booking.table.folder.as_mut().unwrap();
-    folder.logged = Arc::new(BTreeMap::from([(key, logged.now)]));
-    services.finish_booking(Some(booking)).unwrap();
-    services.drain_logs(&tx).unwrap();
-    let table = services.dedup.table(Checksum::Sha256).unwrap();
-    assert_eq!(table.len().unwrap(), 3);
-    let sums = table.sums();
-    assert_eq!((sums.stored, sums.referenced), (3 * 4096, 4 * 4096));
-    drop(tx);
 }
 
 /// A quota is a convenience: a table of properties that cannot be read stops no txg.
