@@ -25,7 +25,7 @@ pub struct Keys {
 #[derive(Default)]
 struct Known {
     /// Wrapping keys, by the directory that they were loaded for.
-    roots: BTreeMap<ObjectId, WrappingKey>,
+    roots: BTreeMap<ObjectId, RootKey>,
     /// Keys that were opened, by record, with the root that opened them.
     records: BTreeMap<ObjectId, (ObjectId, Arc<DatasetKeys>)>,
     /// Object sets that were opened with them, with the record.
@@ -34,6 +34,23 @@ struct Known {
     open: BTreeMap<ObjectSetId, Weak<ObjectSet>>,
     /// Object sets of encrypted datasets that somebody wanted to open without a key.
     locked: BTreeSet<ObjectSetId>,
+}
+
+/// The wrapping key of a root.
+struct RootKey {
+    key: WrappingKey,
+    /// The root's record is wrapped with it. It is not any more once a received increment brought another key: what it
+    /// opened stays open, but nothing may be wrapped with it that the present key is to open.
+    is_current: bool,
+}
+
+impl RootKey {
+    const fn current(key: WrappingKey) -> Self {
+        Self {
+            key,
+            is_current: true,
+        }
+    }
 }
 
 impl Default for Keys {
@@ -46,16 +63,38 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// Whether a root's key is loaded.
+    /// Whether the keys of a record under a root are known, or can be with what is loaded.
     #[must_use]
-    pub fn is_loaded(&self, root: ObjectId) -> bool {
-        self.known.read().roots.contains_key(&root)
+    pub fn is_loaded(&self, root: ObjectId, record: ObjectId) -> bool {
+        let known = self.known.read();
+        let loaded = known.roots.get(&root);
+        loaded.is_some_and(|loaded| loaded.is_current || known.records.contains_key(&record))
     }
 
-    /// The key of a root, if it is loaded.
+    /// The key of a root to wrap with, if it is loaded and the record is wrapped with it.
     pub(crate) fn wrapping(&self, root: ObjectId) -> Result<Option<WrappingKey>, KeyError> {
         let known = self.known.read();
-        known.roots.get(&root).map(WrappingKey::copy).transpose()
+        let current = known.roots.get(&root).filter(|loaded| loaded.is_current);
+        current.map(|loaded| loaded.key.copy()).transpose()
+    }
+
+    /// Whether a root's key is loaded, and its record wrapped with it.
+    pub(crate) fn is_current(&self, root: ObjectId) -> bool {
+        let known = self.known.read();
+        let loaded = known.roots.get(&root);
+        loaded.is_some_and(|loaded| loaded.is_current)
+    }
+
+    /// A root's record is wrapped with another key from now on. What was opened stays so; without that the key is of no
+    /// use any more.
+    pub(crate) fn supersede(&self, root: ObjectId, record: ObjectId) {
+        let mut guard = self.known.write();
+        let known = &mut *guard;
+        if !known.records.contains_key(&record) {
+            known.roots.remove(&root);
+        } else if let Some(loaded) = known.roots.get_mut(&root) {
+            loaded.is_current = false;
+        }
     }
 
     /// A record is gone: another that gets its number has other keys.
@@ -74,7 +113,7 @@ impl Keys {
     ) {
         let mut guard = self.known.write();
         let known = &mut *guard;
-        known.roots.insert(root, key);
+        known.roots.insert(root, RootKey::current(key));
         if let Some(left) = left {
             known.roots.remove(&left);
         }
@@ -102,7 +141,7 @@ impl Keys {
         if known.roots.contains_key(&root) {
             return false;
         }
-        known.roots.insert(root, key);
+        known.roots.insert(root, RootKey::current(key));
         true
     }
 
@@ -187,6 +226,27 @@ impl Keys {
         stored: impl FnOnce() -> Result<StoredKeys, E>,
     ) -> Result<Key, E> {
         self.any.store(true, Ordering::Release);
+        self.open_for(Some(set), (record, root), stored)
+    }
+
+    /// A record is about to be wrapped with another key: it is opened with what is loaded, and so stays open.
+    pub(crate) fn keep_open(
+        &self,
+        record: ObjectId,
+        root: ObjectId,
+        stored: &StoredKeys,
+    ) -> Result<(), KeyError> {
+        self.open_for(None, (record, root), || Ok(*stored))
+            .map(drop)
+    }
+
+    /// A record's keys, for an object set or for whoever comes later.
+    fn open_for<E: From<KeyError>>(
+        &self,
+        set: Option<ObjectSetId>,
+        (record, root): (ObjectId, ObjectId),
+        stored: impl FnOnce() -> Result<StoredKeys, E>,
+    ) -> Result<Key, E> {
         let wrapping = {
             let mut known = self.known.write();
             let opened = known.records.get(&record).map(|(_, keys)| Arc::clone(keys));
@@ -195,9 +255,9 @@ impl Keys {
                 return Ok(Key::Loaded(keys));
             }
             match known.roots.get(&root) {
-                Some(wrapping) => wrapping.copy()?,
+                Some(wrapping) => wrapping.key.copy()?,
                 None => {
-                    known.locked.insert(set);
+                    known.locked.extend(set);
                     return Ok(Key::Locked);
                 }
             }
@@ -205,9 +265,10 @@ impl Keys {
         let keys = Arc::new(stored()?.unwrap(&wrapping)?);
         let mut known = self.known.write();
         // Others may have been faster: the first stay, for all that is cached has their name.
-        let is_current = known.roots.get(&root).is_some_and(|key| key.is(&wrapping));
-        if !is_current {
-            known.locked.insert(set);
+        let loaded = known.roots.get(&root);
+        let is_still_loaded = loaded.is_some_and(|loaded| loaded.key.is(&wrapping));
+        if !is_still_loaded {
+            known.locked.extend(set);
             return Ok(Key::Locked);
         }
         let entry = known.records.entry(record).or_insert((root, keys));
@@ -226,9 +287,11 @@ impl Known {
         }
     }
 
-    fn enter(&mut self, set: ObjectSetId, record: ObjectId, keys: &Arc<DatasetKeys>) {
-        self.locked.remove(&set);
-        self.opened.insert(set, (record, Arc::clone(keys)));
+    fn enter(&mut self, set: Option<ObjectSetId>, record: ObjectId, keys: &Arc<DatasetKeys>) {
+        if let Some(set) = set {
+            self.locked.remove(&set);
+            self.opened.insert(set, (record, Arc::clone(keys)));
+        }
     }
 }
 

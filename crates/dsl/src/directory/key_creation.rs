@@ -68,7 +68,7 @@ impl NewEncryption {
             return Err(DslError::FeatureDisabled { feature });
         }
         let is_root = matches!(self, Self::Root(..) | Self::Received(..));
-        if let Some(record) = above.filter(|record| !is_root && !record.is_loaded()) {
+        if let Some(record) = above.filter(|record| !is_root && !record.can_wrap()) {
             let root = record.root().map_or_else(name, |root| root.name());
             return Err(DslError::KeyUnloaded { name: root });
         }

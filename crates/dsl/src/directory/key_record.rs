@@ -107,8 +107,16 @@ impl KeyRecord {
     /// Whether the key of its root is loaded.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        let root = self.root.as_ref();
-        root.is_some_and(|root| self.directory.dsl.keys.is_loaded(root.id()))
+        let (root, keys) = (self.root.as_ref(), &self.directory.dsl.keys);
+        root.is_some_and(|root| keys.is_loaded(root.id(), self.record))
+    }
+
+    /// Whether new records can be wrapped with the key of its root: it is loaded, and no stream has brought another
+    /// since.
+    #[must_use]
+    pub fn can_wrap(&self) -> bool {
+        let (root, keys) = (self.root.as_ref(), &self.directory.dsl.keys);
+        root.is_some_and(|root| keys.is_current(root.id()))
     }
 
     /// What the root's key is made of.

@@ -50,7 +50,12 @@ impl ChangeKey {
         {
             return Err(refuse("Keys cannot be changed on clones."));
         }
-        let from = loaded(dsl, &record)?.ok_or_else(|| refuse("Key must be loaded."))?;
+        let from = loaded(dsl, &record)?.ok_or_else(|| {
+            refuse(match record.is_loaded() {
+                true => "A received stream has brought another key: it must be loaded.",
+                false => "Key must be loaded.",
+            })
+        })?;
         let to = if let Some(new) = &self.key {
             let key = new.key.copy().map_err(|error| record.unusable(error))?;
             (directory.id(), key, new.material)

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use base::{Guid, ObjectSetId};
 use crypto::{KeyMaterial, StoredKeys};
-use dmu::{ObjectSet, SealedShape};
+use dmu::{ObjectSet, SealedShape, Tx};
 use format::ObjectSetKind;
 use format::dsl::{DatasetPhys, key};
 
+use super::change_key::members_of;
 use super::create::{check_new, clear_intent_log, create_clone, fill, settle};
 use super::destroy::{destroy_head, destroy_snapshot, end_intent_log};
 use super::limits::{Counted, check_limits};
@@ -560,29 +561,7 @@ impl EndReceive {
         if !self.is_beside() {
             head.replace_object_set(tx);
         }
-        let directory = head.directory();
-        let Some(record) = directory.key_record()? else {
-            return Ok(());
-        };
-        let is_root = record
-            .root()
-            .is_some_and(|root| root.id() == directory.id());
-        if !is_root
-            || (record.stored()?.wrapped, record.material()?)
-                == (sealed.keys.wrapped, sealed.material)
-        {
-            return Ok(());
-        }
-        // The sender's user has another key for the same data. What was opened with the old one stays open.
-        put_wrapped(
-            tx,
-            &dsl.mos.zap(record.id())?,
-            &sealed.keys,
-            sealed.material,
-        )?;
-        let (dsl, id) = (Arc::clone(dsl), directory.id());
-        tx.on_success(move || dsl.keys.forget_root(id));
-        Ok(())
+        follow_wrapping(dsl, tx, &head.directory(), sealed)
     }
 
     /// The head that the snapshot will be of.
@@ -624,6 +603,49 @@ impl EndReceive {
         }
         Ok(())
     }
+}
+
+/// Where the stream came from its keys may be wrapped with another key by now: they are here, too. The keys themselves
+/// stay, and so does what is open of them.
+fn follow_wrapping(
+    dsl: &Arc<Dsl>,
+    tx: &Tx,
+    directory: &Arc<Directory>,
+    sealed: &SealedStream,
+) -> Result<()> {
+    let Some(record) = directory.key_record()? else {
+        return Ok(());
+    };
+    let Some(root) = record.root().map(|root| root.id()) else {
+        return Ok(());
+    };
+    let is_root = root == directory.id();
+    let (stored, material) = (record.stored()?, record.material()?);
+    // What has its key from above has the one that the root has by now.
+    let is_same = stored.wrapped == sealed.keys.wrapped && material == sealed.material;
+    if is_same || (!is_root && material != sealed.material) {
+        return Ok(());
+    }
+    let loaded = dsl.keys.wrapping(root);
+    let loaded = loaded.map_err(|error| record.unusable(error))?;
+    let is_opened = loaded.map(|key| sealed.keys.unwrap(&key).is_ok());
+    if !is_root && is_opened == Some(false) {
+        return Ok(());
+    }
+    if is_root && is_opened == Some(false) {
+        for member in members_of(dsl, directory, root)?.values() {
+            // What the key does not open was not open, and is not then.
+            let _opened = dsl.keys.keep_open(member.id(), root, &member.stored()?);
+        }
+        let (dsl, record) = (Arc::clone(dsl), record.id());
+        tx.on_success(move || dsl.keys.supersede(root, record));
+    }
+    put_wrapped(
+        tx,
+        &dsl.mos.zap(record.id())?,
+        &sealed.keys,
+        sealed.material,
+    )
 }
 
 /// The head of that path, if there is one.

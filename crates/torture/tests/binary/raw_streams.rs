@@ -276,3 +276,62 @@ fn a_raw_package_keeps_its_roots() {
     let (sent, received) = (session.mount("one/a/child"), session.mount("two/a/child"));
     assert_same(&sent, &received);
 }
+
+/// What an increment brings is wrapped with a key that nobody has given here; the keys inside are those that are loaded.
+#[test]
+fn what_is_loaded_stays_so_when_the_passphrase_changed_elsewhere() {
+    const OTHER: &str = "wrong donkey capacitor\n";
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "one/a/child"]);
+    let mut random = Random::new(81);
+    let all = |session: &Session| {
+        let told = ["zfs", "get", "-Hr", "-t", "filesystem", "-o", "name,value"];
+        session.ok(&[&told[..], &["keystatus", "two/a"]].concat())
+    };
+    change(&session.mount("one/a"), &mut random);
+    change(&session.mount("one/a/child"), &mut random);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@1"]);
+    piped(&session, "-w -R one/a@1", "two/a");
+    load(&session, "two/a");
+    session.ok(&["zfs", "mount", "two/a/child"]);
+
+    let changed = session.given(OTHER, &["zfs", "change-key", "one/a"]);
+    assert!(changed.status.success(), "{changed:?}");
+    change(&session.mount("one/a"), &mut random);
+    change(&session.mount("one/a/child"), &mut random);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@2"]);
+    piped(&session, "-w -R -I @1 one/a@2", "-F two/a");
+    assert_eq!(all(&session), "two/a\tavailable\ntwo/a/child\tavailable\n");
+    assert_same(&session.mount("one/a"), &session.mount("two/a"));
+    session.ok(&["zfs", "unmount", "two/a"]);
+    session.ok(&["zfs", "mount", "two/a"]);
+    session.ok(&["zfs", "mount", "two/a/child"]);
+    assert_same(&session.mount("one/a"), &session.mount("two/a"));
+
+    // Nothing is wrapped with what is loaded: the key that is to be given from now on would not open it.
+    let refused = session.refused(&["zfs", "create", "two/a/late"]);
+    let text = "encryption root's key is not loaded or provided";
+    assert!(refused.contains(text), "{refused}");
+    let refused = session.given(PASSPHRASE, &["zfs", "change-key", "two/a"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("it must be loaded."), "{errors}");
+
+    session.ok(&["zfs", "unmount", "two/a"]);
+    session.ok(&["zfs", "unload-key", "two/a"]);
+    assert_eq!(
+        all(&session),
+        "two/a\tunavailable\ntwo/a/child\tunavailable\n"
+    );
+    let refused = session.given(PASSPHRASE, &["zfs", "load-key", "two/a"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    let loaded = session.given(OTHER, &["zfs", "load-key", "two/a"]);
+    assert!(loaded.status.success(), "{loaded:?}");
+    session.ok(&["zfs", "mount", "two/a"]);
+    session.ok(&["zfs", "mount", "two/a/child"]);
+    assert_same(&session.mount("one/a"), &session.mount("two/a"));
+    session.ok(&["zfs", "create", "two/a/late"]);
+    session.export_clean("two");
+    session.export_clean("one");
+}
