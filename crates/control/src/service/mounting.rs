@@ -218,6 +218,27 @@ impl Service {
         reporter: &mut Reporter<'_>,
     ) {
         let mut found = self.mountables(dataset, flags, reporter);
+        found.retain(|mountable| mountable.by_itself);
+        self.mount_these(found, reporter);
+    }
+
+    /// Mounts what was unmounted to be renamed, where its new name leads.
+    pub(super) fn mount_renamed(
+        &self,
+        unmounted: &[Mounted],
+        (from, to): (&str, &str),
+        reporter: &mut Reporter<'_>,
+    ) {
+        let below = unmounted.iter();
+        let below = below.filter_map(|mount| mount.dataset.strip_prefix(from));
+        let renamed: HashSet<String> = below.map(|below| format!("{to}{below}")).collect();
+        let mut found = self.mountables(to, MountFlags::default(), reporter);
+        found.retain(|mountable| renamed.contains(&mountable.request.dataset));
+        self.mount_these(found, reporter);
+    }
+
+    /// Mounts these, parents first, but for those that are mounted.
+    fn mount_these(&self, mut found: Vec<Mountable>, reporter: &mut Reporter<'_>) {
         let mounted: HashSet<String> = self
             .mounts()
             .mounted()
@@ -268,8 +289,7 @@ impl Service {
         let mut found = Vec::new();
         for head in heads {
             match self.mountable(&head, flags) {
-                Ok(mountable) if mountable.by_itself => found.push(mountable),
-                Ok(_) => {}
+                Ok(mountable) => found.push(mountable),
                 Err(failure) if failure.kind == FailureKind::Medium => reporter.warn(failure),
                 // Nobody asked for this one in particular.
                 Err(_) => {}

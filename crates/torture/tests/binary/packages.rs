@@ -222,6 +222,44 @@ fn what_became_of_datasets_becomes_of_them_elsewhere() {
     session.export_clean("three");
 }
 
+/// What is mounted goes with its name, though nothing new is mounted with `-u`.
+#[test]
+fn what_is_renamed_is_mounted_where_its_new_name_leads() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "one/a/b/by-hand"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@3"]);
+    piped(&session, "-R one/a@3", "two/a");
+    session.ok(&["zfs", "unmount", "two/a/b/c"]);
+    session.ok(&["zfs", "set", "-u", "canmount=noauto", "two/a/b/by-hand"]);
+    session.ok(&["zfs", "rename", "one/a/b", "one/a/new"]);
+    session.ok(&["zfs", "create", "one/a/new/late"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@4"]);
+    piped(&session, "-R -I @3 one/a@4", "-F -u two/a");
+
+    let told = ["zfs", "get", "-Hr", "-t", "filesystem", "-o", "name,value"];
+    let mounted = session.ok(&[&told[..], &["mounted", "two/a/new"]].concat());
+    assert_eq!(
+        mounted,
+        "two/a/new\tyes\ntwo/a/new/by-hand\tyes\ntwo/a/new/c\tno\ntwo/a/new/late\tno\n"
+    );
+    let (before, now) = (session.mount("two/a/b"), session.mount("two/a/new"));
+    assert!(!before.exists(), "its old place is gone");
+    let file = fs::read_to_string(now.join("file")).expect("it is mounted there");
+    assert_eq!(file, "one/a/b".repeat(1000));
+    // `zfs rename` does the same.
+    session.ok(&["zfs", "rename", "two/a/new", "two/a/b"]);
+    let mounted = session.ok(&[&told[..], &["mounted", "two/a/b"]].concat());
+    assert_eq!(
+        mounted,
+        "two/a/b\tyes\ntwo/a/b/by-hand\tyes\ntwo/a/b/c\tno\ntwo/a/b/late\tno\n"
+    );
+    assert!(!now.exists() && before.join("file").exists());
+    session.export_clean("two");
+    session.export_clean("one");
+}
+
 /// A promotion makes a file system a clone of what is inside of it. What is new is sent after that which it is in.
 #[test]
 fn a_clone_of_what_is_inside_of_it_goes_on() {

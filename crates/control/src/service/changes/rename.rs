@@ -8,7 +8,6 @@ use dsl::{Actor, DslError, tasks};
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::mountpoint::MountFlags;
 use crate::service::refusal::refused;
 use crate::service::reporter::Reporter;
 
@@ -66,7 +65,7 @@ impl PoolChange for Rename {
         }
         service.mounts().renamed(from, to);
         if !unmounted.is_empty() {
-            service.mount_below(to, MountFlags::default(), reporter);
+            service.mount_renamed(&unmounted, (from, to), reporter);
             for (mount, _) in before {
                 // Directories that were made for the old places go if nothing is in them.
                 if !service

@@ -310,7 +310,8 @@ impl Receiving<'_, '_> {
             to: to.to_owned(),
             parents: false,
             recursive: false,
-            keep_mounts: self.request.unmounted,
+            // What is received anew is not mounted with `-u`; what is mounted goes with its name.
+            keep_mounts: false,
             force: self.request.force,
         });
         let says = format!("attempting rename {from} to {to}");
