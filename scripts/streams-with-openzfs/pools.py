@@ -288,8 +288,8 @@ def facts(side, name):
             continue
         if key == "mountpoint":
             value = value.replace(str(side.folder), "")
-        # Known: at clones of a package the module sets `encryption=off`, and it calls 16 KiB the default of `volblocksize`.
-        if (key, value) in (("encryption", "off"), ("volblocksize", "16384")):
+        # Known: at clones of a package the module sets `encryption=off`.
+        if (key, value) == ("encryption", "off"):
             source = "-"
         found[plain(dataset), key] = tuple(plain(text) for text in (value, received, source))
     snapshots = sorted({f"{side.pool}{dataset[1:]}" for dataset, _ in found if "@" in dataset})

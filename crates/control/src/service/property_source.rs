@@ -131,16 +131,20 @@ fn measured(
         None => None,
     };
     Ok(match (row.shown, value) {
-        (Shown::OrDefault, Some(value)) if is_default(&value, row.default) => {
+        (Shown::OrDefault | Shown::PlainOrDefault, Some(value))
+            if is_default(&value, row.default) =>
+        {
             Some(Setting::from(value, Source::Default))
         }
         (Shown::Counted, Some(value)) => Some(Setting::from(value, Source::Local)),
-        (Shown::Plain | Shown::OrDefault, Some(value)) => Some(Setting::from(value, source)),
+        (Shown::Plain | Shown::OrDefault | Shown::PlainOrDefault, Some(value)) => {
+            Some(Setting::from(value, source))
+        }
         // Counts nobody keeps, keys nobody has.
         (Shown::Counted | Shown::OrDefault, None) => {
             Some(Setting::from(row.default_value(), Source::Default))
         }
-        (Shown::Plain, None) => None,
+        (Shown::Plain | Shown::PlainOrDefault, None) => None,
     })
 }
 

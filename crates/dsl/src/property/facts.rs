@@ -307,4 +307,6 @@ pub enum Shown {
     Counted,
     /// As the default if it is that or there is none.
     OrDefault,
+    /// As the default if it is that; not at all when it cannot be measured.
+    PlainOrDefault,
 }

@@ -283,6 +283,14 @@ fn a_volume_gets_another_size() {
     session.create("tank", 256, &[]);
     session.ok(&["zfs", "create", "-V", "8M", "tank/volume"]);
     session.ok(&["zfs", "create", "-s", "-V", "8M", "tank/sparse"]);
+    session.ok(&["zfs", "create", "-s", "-b", "8K", "-V", "8M", "tank/small"]);
+    for (volume, told) in [
+        ("tank/sparse", "16384\tdefault\n"),
+        ("tank/small", "8192\t-\n"),
+    ] {
+        let get = ["zfs", "get", "-Hpo", "value,source", "volblocksize", volume];
+        assert_eq!(session.ok(&get), told, "{volume}");
+    }
     let sizes = |dataset: &str| {
         let properties = "volsize,refreservation";
         session.ok(&["zfs", "get", "-Hpo", "value", properties, dataset])

@@ -112,6 +112,7 @@ fn a_tree_arrives_with_its_properties() {
         told(&session, "volsize", "two/a/volume"),
         "8388608\tlocal\t-"
     );
+    assert_eq!(told(&session, "volblocksize", "two/a/volume"), "4096\t-\t-");
 
     // Own values stand before received ones, which are still there.
     session.ok(&["zfs", "set", "compression=off", "two/a/b"]);

@@ -24,9 +24,6 @@ use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
 
-/// Block size of new volumes.
-const VOLUME_BLOCK_SIZE: u64 = 16 << 10;
-
 impl PoolChange for Create {
     /// Parents are looked at where they are found.
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -291,7 +288,7 @@ fn new_volume(
             .and_then(|(_, value)| value.number())
             .unwrap_or(default)
     };
-    let block_size = number(&VOLBLOCKSIZE, VOLUME_BLOCK_SIZE);
+    let block_size = number(&VOLBLOCKSIZE, VOLBLOCKSIZE.default_number());
     let refuse = |reason: &str| {
         Err(Failure::cannot(
             FailureKind::Invalid,

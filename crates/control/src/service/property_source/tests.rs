@@ -104,6 +104,24 @@ fn snapshots_have_what_their_heads_have() {
 }
 
 #[test]
+fn the_block_size_of_a_volume_is_its_own_or_the_default() {
+    let mut volume = Fake {
+        name: "p/v".into(),
+        kind: Types::VOLUME,
+        head: Types::VOLUME,
+        ..Fake::default()
+    };
+    // Nobody knows it without the key.
+    assert_eq!(one(&volume, "volblocksize"), None);
+    let mut of = |size: u64| {
+        volume.measured.insert("volblocksize", Value::Number(size));
+        one(&volume, "volblocksize")
+    };
+    assert_eq!(of(16 << 10), shown("16384", "default"));
+    assert_eq!(of(8 << 10), shown("8192", "-"));
+}
+
+#[test]
 fn encryption_keys() {
     let mut child = Fake {
         name: "p/a/b".into(),

@@ -119,8 +119,10 @@ table! {
     )
         .types(V)
         .at_creation()
+        .default(Default::Number(16 << 10))
         .inside(Home::Volume)
-        .needs(LARGE_BLOCKS_NEEDED) => VolumeBlockSize;
+        .needs(LARGE_BLOCKS_NEEDED)
+        .shown(Shown::PlainOrDefault) => VolumeBlockSize;
     RECORDSIZE: u64 = within(
         "recordsize",
         "RECSIZE",
