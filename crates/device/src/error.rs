@@ -233,6 +233,15 @@ impl DeviceError {
         }
     }
 
+    /// Whether it could be opened for reading still.
+    #[must_use]
+    pub const fn is_of_writing(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied { write: true, .. } | Self::ReadOnlyPlace { .. }
+        )
+    }
+
     /// Whether the device itself is gone (and not just unwilling at one place).
     #[must_use]
     pub fn is_gone(&self) -> bool {

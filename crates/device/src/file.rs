@@ -529,7 +529,7 @@ fn name_of(path: &Path) -> Arc<str> {
     path.to_string_lossy().into()
 }
 
-fn open_error(name: &Arc<str>, error: Errno, write: bool) -> DeviceError {
+pub(crate) fn open_error(name: &Arc<str>, error: Errno, write: bool) -> DeviceError {
     let device = Arc::clone(name);
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV => {

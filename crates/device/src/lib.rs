@@ -52,6 +52,25 @@ pub fn may_open_again(path: &Path) -> bool {
     !is_remote(path) || remote::is_named(path)
 }
 
+/// Whether this process may write a device, as far as that shows without opening it. What a server has, it shows when it
+/// is asked.
+///
+/// # Errors
+/// It may not.
+pub fn may_write(path: &Path) -> Result<(), DeviceError> {
+    if is_remote(path) {
+        return Ok(());
+    }
+    match sys::may_write(&file_of(path)) {
+        Err(error @ (sys::Errno::ACCESS | sys::Errno::PERM | sys::Errno::ROFS)) => {
+            let name = path.to_string_lossy();
+            Err(file::open_error(&name.into(), error, true))
+        }
+        // The rest shows when it is opened.
+        Err(_) | Ok(()) => Ok(()),
+    }
+}
+
 /// Whether a device may be written now.
 pub type MayWrite = Arc<dyn Fn() -> bool + Send + Sync>;
 

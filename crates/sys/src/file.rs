@@ -30,6 +30,15 @@ pub fn file_kind(path: &Path) -> Result<FileKind, Errno> {
     Ok(kind_of(&retry(|| fs::stat(path))?))
 }
 
+/// Whether this process may write the file at `path`, without opening it.
+///
+/// # Errors
+/// Why not.
+pub fn may_write(path: &Path) -> Result<(), Errno> {
+    let flags = fs::AtFlags::EACCESS;
+    retry(|| fs::accessat(fs::CWD, path, fs::Access::WRITE_OK, flags))
+}
+
 fn kind_of(stat: &fs::Stat) -> FileKind {
     match fs::FileType::from_raw_mode(stat.st_mode) {
         fs::FileType::RegularFile => FileKind::Regular,

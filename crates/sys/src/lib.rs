@@ -39,7 +39,7 @@ pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buff
 pub use client::Client;
 pub use cpu_time::thread_cpu_ns;
 pub use dirty_pages::{MountRoot, limit_dirty};
-pub use file::{Backing, Create, File, FileKind, OpenMode, backing_file, file_kind};
+pub use file::{Backing, Create, File, FileKind, OpenMode, backing_file, file_kind, may_write};
 pub use file_project::{FileProject, file_project, set_file_project};
 pub use file_rewrite::rewrite_file;
 pub use fuse_abort::abort_fuse;

@@ -56,6 +56,9 @@ fn refusal(error: &PoolError) -> ImportState {
         PoolError::MissingDevices { .. } => ImportState::MissingDevices,
         PoolError::MissingLogs { .. } => ImportState::MissingLogs,
         PoolError::ReadOnlyPossible(blocker) => ImportState::ReadOnly(blocker.to_string()),
+        PoolError::Device(error) if error.is_of_writing() => {
+            ImportState::ReadOnly(error.to_string())
+        }
         PoolError::NoUberblock { reason } | PoolError::Damaged(reason) => {
             ImportState::CorruptData(reason.clone())
         }

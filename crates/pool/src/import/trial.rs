@@ -58,13 +58,25 @@ impl Trial {
             without_logs: false,
         };
         let mut devices = Devices::of_pool(found, purpose, None)?;
-        let stored = find_stored(found.guid, &mut devices, &options)?;
+        let judged = self.load(found, &mut devices, &options);
+        // An import opens them for writing before it looks at what is on them.
+        devices.check_writable()?;
+        judged
+    }
+
+    fn load(
+        &mut self,
+        found: &FoundPool,
+        devices: &mut Devices,
+        options: &LoadOptions,
+    ) -> Result<()> {
+        let stored = find_stored(found.guid, devices, options)?;
         self.config = Some(stored.1.clone());
-        let loaded = load_stored(stored, &devices, &options)?;
+        let loaded = load_stored(stored, devices, options)?;
         self.spares = beside(&loaded, keys::SPARES);
         self.caches = beside(&loaded, keys::L2CACHE);
         self.lacking = loaded.features.lacking();
-        judge(&loaded, (found, &devices), purpose)
+        judge(&loaded, (found, devices), options.purpose)
     }
 }
 

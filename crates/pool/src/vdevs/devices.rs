@@ -192,6 +192,15 @@ impl Devices {
         self.by_leaf.insert(leaf, OpenedDevice { device, found });
     }
 
+    /// Whether all of them may be written, as far as that shows without opening them so.
+    ///
+    /// # Errors
+    /// One of them may not.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        let mut opened = self.by_leaf.values();
+        Ok(opened.try_for_each(|opened| device::may_write(&opened.found.path))?)
+    }
+
     /// What their labels say.
     pub(crate) fn found(&self) -> Vec<FoundDevice> {
         let opened = self.by_leaf.values();

@@ -10,7 +10,8 @@ use format::{NvList, Uberblock, label};
 use millpond_torture::pool_model::real;
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -557,4 +558,54 @@ fn what_openzfs_made_is_listed_as_the_import_finds_it() {
             session.ok(&["zpool", "export", name]);
         }
     }
+}
+
+/// Who may read a device and not write it is told what the import would say.
+#[test]
+fn devices_that_may_not_be_written_are_told_by_the_list() {
+    const NOBODY: u32 = 65534;
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let image = make(&session, "tank", None);
+    if !session.open_to(NOBODY) {
+        return;
+    }
+    let images = session.images();
+    for (path, mode) in [(&images, 0o755), (&image, 0o644)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+    }
+    let own = session.mounts().join("own");
+    fs::create_dir(&own).expect("made");
+    std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).expect("root gives it away");
+    let run = |words: &[&str]| {
+        let mut command = session.command(words);
+        command.env("MILLPOND_RUN", &own).uid(NOBODY).gid(NOBODY);
+        command.output().expect("it ran before")
+    };
+    let list = ["zpool", "import", "-d", path(&images)];
+    let import = |words: &[&str]| run(&[&list[..], words].concat());
+    let listed = import(&[]);
+    let shown = String::from_utf8_lossy(&listed.stdout);
+    let reason = format!(
+        "{}: permission denied to open it for writing;",
+        path(&image)
+    );
+    let status = " state: UNAVAIL
+status: The pool can only be accessed in read-only mode on this system:
+";
+    assert!(shown.contains(&format!("{status}\t{reason} ")), "{shown}");
+    let action = "action: The pool cannot be imported in read-write mode. Import the pool with
+	'-o readonly=on'.
+";
+    assert!(shown.contains(action), "{shown}");
+    let refused = import(&["-N", "tank"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains(&reason), "{told}");
+    let read = import(&["-N", "-o", "readonly=on", "tank"]);
+    assert!(read.status.success(), "{read:?}");
+    let exported = run(&["zpool", "export", "tank"]);
+    assert!(exported.status.success(), "{exported:?}");
+    let shown = entry(&session, &[]);
+    assert!(shown.starts_with(" state: ONLINE\naction: "), "{shown}");
 }
