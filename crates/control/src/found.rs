@@ -104,8 +104,14 @@ impl Found {
     /// The same with what the pool itself says, and how it could be imported.
     fn tried(self, pool: &Arc<FoundPool>, host: &Host, patience: Instant) -> Self {
         let held = held_elsewhere(pool, host).or_else(|| self.held_here(patience));
-        let tried = Arc::clone(pool);
-        let trial = within(TRIAL_WAIT, move || pool::try_import(&tried));
+        // What another one has is not to be imported, whatever is on it.
+        let trial = match &held {
+            Some(_) => None,
+            None => {
+                let tried = Arc::clone(pool);
+                within(TRIAL_WAIT, move || pool::try_import(&tried))
+            }
+        };
         let stored = trial.as_ref().and_then(|trial| trial.config.as_ref());
         let mut candidate = candidate(pool, stored);
         let import = match (held, &trial) {

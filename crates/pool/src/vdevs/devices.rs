@@ -151,16 +151,21 @@ impl Devices {
             leaves.contains(&found.guid) && !self.by_leaf.contains_key(&found.guid)
         };
         let found = self.labelled.iter().filter(wanted);
-        let paths: Vec<PathBuf> = found
-            .filter(|found| is_within(found))
-            .map(|found| found.path.clone())
-            .collect();
-        for path in paths {
+        let found: Vec<FoundDevice> = found.filter(|found| is_within(found)).cloned().collect();
+        for found in found {
+            let path = found.path.clone();
             let opened = device::open(&path, access);
             let mut device = opened.map_err(|error| locked(&path, error))?;
-            // Its labels are read again, now that nobody else has it.
-            let Some(found) = discover::labelled(&path, device.as_ref()) else {
-                continue;
+            let found = match self.purpose {
+                // Nobody is kept from writing it meanwhile, either.
+                Purpose::Judging => found,
+                Purpose::Reading | Purpose::Writing => {
+                    // Its labels are read again, now that nobody else has it.
+                    let Some(found) = discover::labelled(&path, device.as_ref()) else {
+                        continue;
+                    };
+                    found
+                }
             };
             if let Some(between) = &self.between {
                 device = between(device);

@@ -609,3 +609,32 @@ status: The pool can only be accessed in read-only mode on this system:
     let shown = entry(&session, &[]);
     assert!(shown.starts_with(" state: ONLINE\naction: "), "{shown}");
 }
+
+/// It is shown as its labels are: its hot spares and its cache are known to it alone.
+#[test]
+fn a_pool_that_another_process_has_is_not_tried() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let cache = session.images().join("cache.img");
+    device_file(&cache);
+    session.create("tank", 96, &["-m", "none"]);
+    session.ok(&["zpool", "add", "tank", "cache", path(&cache)]);
+    let elsewhere = session.mounts().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("made");
+    let list = || {
+        let images = session.images();
+        let mut command = session.command(&["zpool", "import", "-d", path(&images)]);
+        let output = command.env("MILLPOND_RUN", &elsewhere).output();
+        let output = output.expect("the binary runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let shown = list();
+    assert!(shown.contains("The pool is in use by "), "{shown}");
+    assert!(shown.contains("/tank.img"), "{shown}");
+    assert!(!shown.contains("cache"), "{shown}");
+    session.ok(&["zpool", "export", "tank"]);
+    let shown = list();
+    assert!(shown.contains("\n\tcache\n"), "{shown}");
+    assert!(shown.contains("/cache.img"), "{shown}");
+}
