@@ -26,6 +26,9 @@ impl From<Failure> for Stop {
     }
 }
 
+/// The status of those failures for which OpenZFS's programs return −1.
+pub(crate) const MINUS_ONE: u8 = 255;
+
 /// A wrong command line.
 pub(crate) fn usage(message: impl Into<String>) -> Stop {
     Stop::Usage(message.into())

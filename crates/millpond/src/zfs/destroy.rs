@@ -6,7 +6,7 @@ use admin::{Change, DestroyTarget, Failure, FailureKind, NameKind, Said, check_d
 
 use super::flags::{DATASET, RECURSIVE};
 use crate::grammar::{Command, Invocation, Operands, switch};
-use crate::output::{Outcome, cannot, complain, print, usage};
+use crate::output::{MINUS_ONE, Outcome, Stop, cannot, complain, print, usage};
 
 /// `zfs destroy`.
 pub(super) const COMMAND: Command = Command {
@@ -50,7 +50,8 @@ fn destroy(call: &Invocation) -> Outcome {
             let dataset = admin::dataset_of(name);
             if call.has("n") {
                 let text = "dryrun is not supported with bookmark";
-                return Err(Failure::new(FailureKind::Invalid, text).into());
+                complain(&Failure::new(FailureKind::Invalid, text));
+                return Err(Stop::Quiet(MINUS_ONE));
             }
             if call.has("r") || call.has("R") || call.has("d") {
                 return Err(usage(

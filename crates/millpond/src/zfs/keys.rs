@@ -11,7 +11,7 @@ use crate::arguments::assign_dataset;
 use crate::daemons::{change, pool_of, running};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::key_material;
-use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::output::{MINUS_ONE, Outcome, Stop, complain, print, usage};
 
 /// `zfs load-key`.
 pub(super) const LOAD: Command = Command {
@@ -68,9 +68,6 @@ pub(super) const CHANGE: Command = Command {
 
 /// How often a key may be typed.
 const ATTEMPTS: usize = 3;
-
-/// The status of commands about keys that fail.
-const FAILED: u8 = 255;
 
 fn load(call: &Invocation) -> Outcome {
     let dry_run = call.has("n");
@@ -156,7 +153,7 @@ fn unload(call: &Invocation) -> Outcome {
         return forget(&mut pool_of(name)?, name).map_err(|stop| match stop {
             Stop::Failure(failure) => {
                 complain(&failure);
-                Stop::Quiet(FAILED)
+                Stop::Quiet(MINUS_ONE)
             }
             other @ (Stop::Usage(_) | Stop::Quiet(_)) => other,
         });
@@ -207,7 +204,7 @@ fn each(
     if complete && succeeded == tried {
         Ok(())
     } else {
-        Err(Stop::Quiet(FAILED))
+        Err(Stop::Quiet(MINUS_ONE))
     }
 }
 
@@ -225,7 +222,7 @@ pub(crate) fn roots(
 fn named(connection: &mut Connection, name: &str) -> Result<KeyRoot, Stop> {
     let found = roots(connection, name, false).map_err(|failure| {
         complain(&failure);
-        Stop::Quiet(FAILED)
+        Stop::Quiet(MINUS_ONE)
     })?;
     let root = found.into_iter().next();
     let root = root.ok_or_else(|| usage("Missing dataset argument or -a option"))?;
@@ -237,7 +234,7 @@ fn named(connection: &mut Connection, name: &str) -> Result<KeyRoot, Stop> {
         root.name
     );
     complain(&key_material::refused(admin::FailureKind::Invalid, text));
-    Err(Stop::Quiet(FAILED))
+    Err(Stop::Quiet(MINUS_ONE))
 }
 
 /// Loads the key of a root, or tries it.

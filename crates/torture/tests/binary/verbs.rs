@@ -27,6 +27,11 @@ fn refusals_are_those_of_openzfs() {
         let said = session.refused(&arguments);
         assert_eq!(said.trim_end(), text.trim_end(), "{command}");
     }
+    // Programs of OpenZFS that return −1.
+    let output = session.run(&["zfs", "destroy", "-n", "verb/q#b"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "dryrun is not supported with bookmark\n");
+    assert_eq!(output.status.code(), Some(255), "{said}");
     session.export_clean("verb");
 }
 
