@@ -1,5 +1,7 @@
 //! The names in pool configurations (labels and the MOS config object) and in the MOS directory.
 
+use std::fmt;
+
 use crate::NvList;
 use crate::features::{self, Feature};
 
@@ -108,6 +110,32 @@ macro_rules! vdev_types {
             }
         }
     };
+}
+
+/// What a dRAID is called: `draid1:4d:8c:1s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DraidName {
+    /// Columns of parity in a stripe.
+    pub parity: u64,
+    /// Columns of data in a stripe.
+    pub data: u64,
+    /// Devices.
+    pub children: usize,
+    /// Distributed spares.
+    pub spares: u64,
+}
+
+impl fmt::Display for DraidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            parity,
+            data,
+            children,
+            spares,
+        } = self;
+        let name = VdevType::Draid.name();
+        write!(f, "{name}{parity}:{data}d:{children}c:{spares}s")
+    }
 }
 
 vdev_types! {

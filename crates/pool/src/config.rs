@@ -8,7 +8,7 @@ pub(crate) mod regroup;
 pub(crate) mod state;
 
 use base::{Guid, ObjectId, Txg, VdevId};
-use format::config::{VdevType, keys};
+use format::config::{DraidName, VdevType, keys};
 use format::features::Feature;
 use format::label::PoolState;
 use format::nvlist::Value;
@@ -190,12 +190,13 @@ impl VdevConfig {
         let parity = self.parity().max(1);
         match self.vdev_type() {
             Some(VdevType::RaidZ) => format!("raidz{parity}"),
-            Some(VdevType::Draid) => format!(
-                "draid{parity}:{}d:{}c:{}s",
-                self.list.u64(keys::DRAID_DATA_COUNT).unwrap_or(0),
-                self.children.len(),
-                self.list.u64(keys::DRAID_SPARE_COUNT).unwrap_or(0)
-            ),
+            Some(VdevType::Draid) => DraidName {
+                parity,
+                data: self.list.u64(keys::DRAID_DATA_COUNT).unwrap_or(0),
+                children: self.children.len(),
+                spares: self.list.u64(keys::DRAID_SPARE_COUNT).unwrap_or(0),
+            }
+            .to_string(),
             Some(
                 VdevType::Root
                 | VdevType::Mirror

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin::redundancy::mismatch_among;
 use admin::rows::pool::ASHIFT;
 use admin::{Failure, FailureKind, Value, VdevClass, VdevNaming, VdevReport, VdevShape, VdevSpec};
-use format::config::VdevType;
+use format::config::{DraidName, VdevType};
 
 use crate::arguments::assign_pool;
 use crate::grammar::Invocation;
@@ -474,8 +474,13 @@ pub(super) fn tree_with(there: &[VdevReport], vdevs: &[VdevSpec]) -> String {
                     spares,
                     paths,
                 } => {
-                    let name = format!("draid{parity}:{data}d:{}c:{spares}s", paths.len());
-                    out += &group_of(&name, paths);
+                    let name = DraidName {
+                        parity: *parity,
+                        data: *data,
+                        children: paths.len(),
+                        spares: *spares,
+                    };
+                    out += &group_of(&name.to_string(), paths);
                 }
             }
         }
