@@ -3,6 +3,7 @@
 
 mod asynchronous;
 mod bench;
+mod copies;
 mod devices;
 mod out_of_use;
 mod overtaken;

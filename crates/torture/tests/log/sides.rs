@@ -3,7 +3,7 @@
 use super::*;
 
 /// A pool on a mirror, or one whose log is on a mirror, and the two sides of it.
-fn mirrored(seed: u64, is_log: bool) -> (Bench, [usize; 2]) {
+pub(crate) fn mirrored(seed: u64, is_log: bool) -> (Bench, [usize; 2]) {
     if is_log {
         return (Bench::new(seed, 2), [1, 2]);
     }
