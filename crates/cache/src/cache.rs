@@ -1,5 +1,6 @@
 //! The shards, the concurrent-miss protocol and the limit.
 
+mod brief;
 #[cfg(test)]
 mod tests;
 
@@ -13,8 +14,10 @@ use base::metrics::{Source, Value};
 
 use crate::index::Index;
 use crate::shard::Shard;
+use brief::BriefStays;
 
 static SHARD_CLASS: LockClass = LockClass::new("cache shard", rank::CACHE + 2);
+static BRIEF_CLASS: LockClass = LockClass::new("cache brief stays", rank::CACHE);
 static PENDING_READ_CLASS: LockClass = LockClass::new("cache read in flight", rank::CACHE + 1);
 
 /// How long a block is worth keeping.
@@ -24,6 +27,20 @@ pub enum Stay {
     Long,
     /// For a while: somebody else caches it as well.
     Short,
+    /// Until it was read: it is not wanted here. See [`Cache::end_brief_stay`].
+    Brief,
+    /// While it is used again and again, and no longer.
+    InUse,
+}
+
+impl Stay {
+    /// Whether the cache is not to keep it.
+    const fn is_brief(self) -> bool {
+        match self {
+            Self::Brief | Self::InUse => true,
+            Self::Long | Self::Short => false,
+        }
+    }
 }
 
 /// Where a block is and when it was born: no two blocks ever share all three.
@@ -61,6 +78,8 @@ pub struct CacheStatistics {
     pub shared_loads: u64,
     /// Blocks dropped for room.
     pub evictions: u64,
+    /// Blocks that came and are not to be kept.
+    pub brief_stays: u64,
     /// Bytes held now.
     pub bytes: u64,
     /// Blocks held now.
@@ -72,25 +91,50 @@ pub struct CacheStatistics {
 /// A load in progress, on which others wait. Whoever changes what the cache has of its block takes it out of the
 /// pending_reads: then what it brings is outdated, and is only for those who asked before.
 #[derive(Debug)]
-struct PendingRead {
-    done: Mutex<bool>,
+struct PendingRead<V> {
+    done: Mutex<Done<V>>,
     finished: Condvar,
 }
 
-impl PendingRead {
+/// How far a load has come, for those who wait for it.
+#[derive(Debug)]
+enum Done<V> {
+    NotYet,
+    /// With this block, which need not be in the cache any more.
+    Loaded(V),
+    /// It failed, or the block has changed: they look again.
+    Nothing,
+}
+
+impl<V: Clone> PendingRead<V> {
     fn start(pending_reads: &mut HashMap<BlockKey, Arc<Self>>, key: BlockKey) -> Arc<Self> {
         let pending_read = Arc::new(Self {
-            done: Mutex::new(&PENDING_READ_CLASS, false),
+            done: Mutex::new(&PENDING_READ_CLASS, Done::NotYet),
             finished: Condvar::new(),
         });
         pending_reads.insert(key, Arc::clone(&pending_read));
         pending_read
     }
 
-    /// Wakes who waits: they look again.
-    fn finish(&self) {
-        *self.done.lock() = true;
-        self.finished.notify_all();
+    /// Wakes who waits, unless that was done.
+    fn finish(&self, how: Done<V>) {
+        let mut done = self.done.lock();
+        if matches!(*done, Done::NotYet) {
+            *done = how;
+            self.finished.notify_all();
+        }
+    }
+
+    /// Waits for its end: the block, if that is what it came to.
+    fn wait(&self) -> Option<V> {
+        let mut done = self.done.lock();
+        while matches!(*done, Done::NotYet) {
+            self.finished.wait(&mut done);
+        }
+        match &*done {
+            Done::Loaded(value) => Some(value.clone()),
+            Done::Nothing | Done::NotYet => None,
+        }
     }
 }
 
@@ -98,12 +142,12 @@ impl PendingRead {
 struct Locked<V> {
     blocks: Shard<V>,
     /// At most one entry a loading thread.
-    pending_reads: HashMap<BlockKey, Arc<PendingRead>>,
+    pending_reads: HashMap<BlockKey, Arc<PendingRead<V>>>,
 }
 
 impl<V> Locked<V> {
     /// Whether nothing came for the block since the pending read started.
-    fn is_current(&self, key: &BlockKey, pending_read: &Arc<PendingRead>) -> bool {
+    fn is_current(&self, key: &BlockKey, pending_read: &Arc<PendingRead<V>>) -> bool {
         let current = self.pending_reads.get(key);
         current.is_some_and(|current| Arc::ptr_eq(current, pending_read))
     }
@@ -119,9 +163,9 @@ struct Slot<V> {
     shared_loads: AtomicU64,
 }
 
-impl<V> Slot<V> {
+impl<V: Clone> Slot<V> {
     /// A load begins, of a block that is neither here nor being loaded.
-    fn start_load(&self, locked: &mut Locked<V>, key: BlockKey) -> Arc<PendingRead> {
+    fn start_load(&self, locked: &mut Locked<V>, key: BlockKey) -> Arc<PendingRead<V>> {
         let pending_read = PendingRead::start(&mut locked.pending_reads, key);
         self.loading
             .store(locked.pending_reads.len(), Ordering::SeqCst);
@@ -129,7 +173,7 @@ impl<V> Slot<V> {
     }
 
     /// The load of a block, if there is one, is nobody's to wait for any more.
-    fn end_load(&self, locked: &mut Locked<V>, key: &BlockKey) -> Option<Arc<PendingRead>> {
+    fn end_load(&self, locked: &mut Locked<V>, key: &BlockKey) -> Option<Arc<PendingRead<V>>> {
         let ended = locked.pending_reads.remove(key);
         self.loading
             .store(locked.pending_reads.len(), Ordering::SeqCst);
@@ -143,6 +187,7 @@ pub struct Cache<V> {
     /// What all shards hold, for readers.
     index: Arc<Index<V>>,
     slots: Box<[Slot<V>]>,
+    brief: Mutex<BriefStays>,
     limit_bytes: AtomicUsize,
 }
 
@@ -174,6 +219,7 @@ impl<V: Clone> Cache<V> {
         Self {
             slots: (0..count).map(|_| slot()).collect(),
             index,
+            brief: Mutex::new(&BRIEF_CLASS, BriefStays::default()),
             limit_bytes: AtomicUsize::new(limit_bytes),
         }
     }
@@ -220,10 +266,14 @@ impl<V: Clone> Cache<V> {
     pub fn insert(&self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
         let slot = self.slot(&key);
         let mut locked = slot.locked.lock();
-        locked.blocks.insert(key, value, bytes, stay);
+        let is_held = locked.blocks.insert(key, value, bytes, stay);
         let outrun = slot.end_load(&mut locked, &key);
         drop(locked);
-        outrun.iter().for_each(|pending_read| pending_read.finish());
+        let outrun = outrun.iter();
+        outrun.for_each(|pending_read| pending_read.finish(Done::Nothing));
+        if is_held && stay.is_brief() {
+            self.begin_brief_stay(key, bytes, stay);
+        }
     }
 
     /// Forgets a block. Of one that is not here that costs a look: most blocks that are freed are not.
@@ -237,11 +287,13 @@ impl<V: Clone> Cache<V> {
         locked.blocks.remove(key);
         let outrun = slot.end_load(&mut locked, key);
         drop(locked);
-        outrun.iter().for_each(|pending_read| pending_read.finish());
+        let outrun = outrun.iter();
+        outrun.for_each(|pending_read| pending_read.finish(Done::Nothing));
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
+        self.brief.lock().forget_all();
         for slot in &self.slots {
             let mut locked = slot.locked.lock();
             locked.blocks.clear();
@@ -250,18 +302,18 @@ impl<V: Clone> Cache<V> {
             drop(locked);
             outrun
                 .values()
-                .for_each(|pending_read| pending_read.finish());
+                .for_each(|pending_read| pending_read.finish(Done::Nothing));
         }
     }
 
-    /// The block from the cache, or from `load`, which gives the value and its weight. Of several
-    /// threads that miss the same block at once, one loads and the others take its result; when
+    /// The block from the cache, or from `load`, which gives the value and its weight; `stay` is asked when it is
+    /// there. Of several threads that miss the same block at once, one loads and the others take its result; when
     /// it fails, the next one tries for itself. A load that began before an [`Cache::insert`] or
     /// [`Cache::remove`] of the block changes nothing in the cache.
     pub fn get_or_load<E>(
         &self,
         key: BlockKey,
-        stay: Stay,
+        stay: impl FnOnce() -> Stay,
         load: impl FnOnce() -> Result<(V, usize), E>,
     ) -> Result<V, E> {
         let slot = self.slot(&key);
@@ -279,6 +331,7 @@ impl<V: Clone> Cache<V> {
             let Some(pending_read) = locked.pending_reads.get(&key).map(Arc::clone) else {
                 let pending_read = slot.start_load(&mut locked, key);
                 break LoadGuard {
+                    cache: self,
                     slot,
                     key,
                     pending_read,
@@ -286,14 +339,14 @@ impl<V: Clone> Cache<V> {
             };
             drop(locked);
             slot.shared_loads.fetch_add(1, Ordering::Relaxed);
-            let mut done = pending_read.done.lock();
-            while !*done {
-                pending_read.finished.wait(&mut done);
+            if let Some(value) = pending_read.wait() {
+                slot.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(value);
             }
         };
         slot.misses.fetch_add(1, Ordering::Relaxed);
         let (value, bytes) = load()?;
-        guard.bring(value.clone(), bytes, stay);
+        guard.bring(value.clone(), bytes, stay());
         Ok(value)
     }
 
@@ -309,6 +362,7 @@ impl<V: Clone> Cache<V> {
         let pending_read = slot.start_load(&mut locked, key);
         Some(Reservation {
             guard: LoadGuard {
+                cache: self,
                 slot,
                 key,
                 pending_read,
@@ -321,6 +375,7 @@ impl<V: Clone> Cache<V> {
     pub fn statistics(&self) -> CacheStatistics {
         let mut sum = CacheStatistics {
             limit_bytes: self.limit_bytes.load(Ordering::Relaxed) as u64,
+            brief_stays: self.brief.lock().begun(),
             ..CacheStatistics::default()
         };
         for slot in &self.slots {
@@ -355,6 +410,7 @@ impl<V: Clone + Send + Sync> Source for Cache<V> {
         sink("misses", Value::Counter(found.misses));
         sink("shared_loads", Value::Counter(found.shared_loads));
         sink("evictions", Value::Counter(found.evictions));
+        sink("brief_stays", Value::Counter(found.brief_stays));
         sink("bytes", level(found.bytes));
         sink("blocks", level(found.blocks));
         sink("limit_bytes", level(found.limit_bytes));
@@ -367,7 +423,7 @@ fn passing_bytes(limit_bytes: usize) -> usize {
 
 /// A place kept for a block. Dropped unfilled, those who wait for the block try for themselves.
 #[must_use]
-pub struct Reservation<'a, V> {
+pub struct Reservation<'a, V: Clone> {
     guard: LoadGuard<'a, V>,
 }
 
@@ -379,29 +435,35 @@ impl<V: Clone> Reservation<'_, V> {
 }
 
 /// Wakes the waiters of a load however it ends, unwinding included.
-struct LoadGuard<'a, V> {
+struct LoadGuard<'a, V: Clone> {
+    cache: &'a Cache<V>,
     slot: &'a Slot<V>,
     key: BlockKey,
-    pending_read: Arc<PendingRead>,
+    pending_read: Arc<PendingRead<V>>,
 }
 
 impl<V: Clone> LoadGuard<'_, V> {
     /// Holds what was loaded, if nothing else came meanwhile: that is newer.
     fn bring(self, value: V, bytes: usize, stay: Stay) {
         let mut locked = self.slot.locked.lock();
-        if locked.is_current(&self.key, &self.pending_read) {
-            locked.blocks.insert(self.key, value, bytes, stay);
+        let is_held = locked.is_current(&self.key, &self.pending_read)
+            && locked.blocks.insert(self.key, value.clone(), bytes, stay);
+        drop(locked);
+        // Those who wait have it also where it does not stay.
+        self.pending_read.finish(Done::Loaded(value));
+        if is_held && stay.is_brief() {
+            self.cache.begin_brief_stay(self.key, bytes, stay);
         }
     }
 }
 
-impl<V> Drop for LoadGuard<'_, V> {
+impl<V: Clone> Drop for LoadGuard<'_, V> {
     fn drop(&mut self) {
         let mut locked = self.slot.locked.lock();
         if locked.is_current(&self.key, &self.pending_read) {
             self.slot.end_load(&mut locked, &self.key);
         }
         drop(locked);
-        self.pending_read.finish();
+        self.pending_read.finish(Done::Nothing);
     }
 }

@@ -10,6 +10,9 @@
 //! touched costs more than a block that is read twice saves. Uses in that queue do not count, for
 //! the parts of one block are asked for one after the other; a block that comes back while its name
 //! is remembered goes to the main queue like any other.
+//!
+//! Blocks that are not to be kept have a queue as well, which somebody else bounds (`cache/brief.rs`). They are neither
+//! remembered nor moved, whatever becomes of them.
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,7 @@ const GHOSTS_MIN: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Queue {
+    Brief,
     Passing,
     Small,
     Main,
@@ -69,6 +73,7 @@ pub(crate) struct Shard<V> {
     table: HashMap<BlockKey, u32>,
     slab: Vec<Entry<V>>,
     free: Vec<u32>,
+    brief: Ends,
     passing: Ends,
     small: Ends,
     main: Ends,
@@ -86,6 +91,7 @@ impl<V: Clone> Shard<V> {
             table: HashMap::new(),
             slab: Vec::new(),
             free: Vec::new(),
+            brief: Ends::EMPTY,
             passing: Ends::EMPTY,
             small: Ends::EMPTY,
             main: Ends::EMPTY,
@@ -98,7 +104,7 @@ impl<V: Clone> Shard<V> {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.passing.bytes + self.small.bytes + self.main.bytes
+        self.brief.bytes + self.passing.bytes + self.small.bytes + self.main.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -109,17 +115,19 @@ impl<V: Clone> Shard<V> {
         self.evictions
     }
 
-    pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
+    /// Holds a block; false: it is too large.
+    pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize, stay: Stay) -> bool {
         self.remove(&key);
         let bytes = bytes.saturating_add(ENTRY_BYTES);
         if bytes > self.limit_bytes / 2 {
-            return;
+            return false;
         }
         while self.bytes() + bytes > self.limit_bytes {
             self.evict_one();
         }
         let queue = match stay {
-            _ if self.ghost_set.remove(&key) => Queue::Main,
+            Stay::Brief | Stay::InUse => Queue::Brief,
+            Stay::Short | Stay::Long if self.ghost_set.remove(&key) => Queue::Main,
             Stay::Short => Queue::Passing,
             Stay::Long => Queue::Small,
         };
@@ -148,6 +156,33 @@ impl<V: Clone> Shard<V> {
         self.table.insert(key, index);
         self.link(index, queue);
         self.index.insert(key, held);
+        true
+    }
+
+    /// Whether a block that is not to be kept was used since this was asked last.
+    pub(crate) fn take_uses(&self, key: &BlockKey) -> bool {
+        let held = self.briefly_here(key).and_then(|at| {
+            let entry = self.slab.get(at as usize)?;
+            entry.held.as_ref()
+        });
+        held.is_some_and(|held| {
+            let was_used = held.uses() > 0;
+            held.set_uses(0);
+            was_used
+        })
+    }
+
+    /// A block that is not to be kept leaves; any other stays.
+    pub(crate) fn end_brief_stay(&mut self, key: &BlockKey) {
+        if self.briefly_here(key).is_some() {
+            self.remove(key);
+            self.evictions += 1;
+        }
+    }
+
+    fn briefly_here(&self, key: &BlockKey) -> Option<u32> {
+        let at = *self.table.get(key)?;
+        (self.slab.get(at as usize)?.queue == Queue::Brief).then_some(at)
     }
 
     pub(crate) fn remove(&mut self, key: &BlockKey) {
@@ -181,14 +216,16 @@ impl<V: Clone> Shard<V> {
     fn evict_one(&mut self) {
         let before = self.evictions;
         while self.evictions == before && !self.table.is_empty() {
-            let queue = if self.main.oldest == NONE && self.small.oldest == NONE {
-                Queue::Passing
-            } else if self.small.oldest != NONE
+            let queue = if self.small.oldest != NONE
                 && (self.small.bytes > self.limit_bytes / 10 || self.main.oldest == NONE)
             {
                 Queue::Small
-            } else {
+            } else if self.main.oldest != NONE {
                 Queue::Main
+            } else if self.passing.oldest != NONE {
+                Queue::Passing
+            } else {
+                Queue::Brief
             };
             self.evict_from(queue);
         }
@@ -204,13 +241,13 @@ impl<V: Clone> Shard<V> {
         let entry = &self.slab[index as usize];
         if let Some(held) = &entry.held
             && held.uses() > 0
-            && queue != Queue::Passing
+            && let Some(uses) = match queue {
+                Queue::Main => Some(held.uses().saturating_sub(1)),
+                Queue::Small => Some(0),
+                Queue::Passing | Queue::Brief => None,
+            }
         {
-            held.set_uses(if queue == Queue::Main {
-                held.uses().saturating_sub(1)
-            } else {
-                0
-            });
+            held.set_uses(uses);
             self.unlink(index);
             self.link(index, Queue::Main);
             return;
@@ -218,8 +255,9 @@ impl<V: Clone> Shard<V> {
         let key = entry.key;
         self.remove(&key);
         self.evictions += 1;
-        if queue != Queue::Main {
-            self.remember(key);
+        match queue {
+            Queue::Passing | Queue::Small => self.remember(key),
+            Queue::Main | Queue::Brief => {}
         }
     }
 
@@ -241,6 +279,7 @@ impl<V: Clone> Shard<V> {
 
     fn ends(&mut self, queue: Queue) -> &mut Ends {
         match queue {
+            Queue::Brief => &mut self.brief,
             Queue::Passing => &mut self.passing,
             Queue::Small => &mut self.small,
             Queue::Main => &mut self.main,

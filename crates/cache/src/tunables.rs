@@ -12,6 +12,13 @@ pub(crate) static LIMIT_BYTES_CAP: Tunable =
 pub(crate) static PASSING_BYTES_MAX: Tunable =
     Tunable::new("cache.passing_bytes_max", 256 << 20, 0, 1 << 40);
 
+/// What blocks that are not to be kept may take of all shards together: as much as is read ahead for a few readers.
+pub(crate) static BRIEF_BYTES_MAX: Tunable =
+    Tunable::new("cache.brief_bytes_max", 32 << 20, 0, 1 << 40);
+
+/// Blocks that are not to be kept may take such a part of the limit.
+pub(crate) static BRIEF_SHARE: Tunable = Tunable::new("cache.brief_share", 8, 1, 1 << 20);
+
 /// Shards of a cache; a cache keeps the value that it was made with.
 pub(crate) static SHARDS_MAX: Tunable = Tunable::new("cache.shards_max", 64, 1, 1024);
 
@@ -26,6 +33,8 @@ pub const TUNABLES: &[&Tunable] = &[
     &SHARD_BYTES_MIN,
     &LIMIT_BYTES_CAP,
     &PASSING_BYTES_MAX,
+    &BRIEF_BYTES_MAX,
+    &BRIEF_SHARE,
     &SHARDS_MAX,
     &PASSING_SHARE,
     &GHOSTS_MAX,

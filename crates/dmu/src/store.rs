@@ -61,6 +61,14 @@ pub trait BlockStore: Send + Sync {
     /// by a snapshot.
     fn forget(&self, _pointer: &BlockPointer) {}
 
+    /// Whether the cache keeps data of an object set, or its metadata.
+    fn keeps(&self, _set: ObjectSetId, _is_metadata: bool) -> bool {
+        true
+    }
+
+    /// Says that a block of an object set was read to its end: a cache that does not keep it need not have it any more.
+    fn end_of_block(&self, _pointer: &BlockPointer, _set: ObjectSetId) {}
+
     /// Says that a block was written, which the next sync may need.
     fn keep(&self, _pointer: &BlockPointer, _place: Bookmark, _data: &Buffer) {}
 

@@ -5,6 +5,7 @@
 
 mod accounting;
 mod burial;
+mod caching;
 mod create;
 mod features;
 mod receive;
@@ -140,6 +141,7 @@ impl Dataset {
 
     pub(crate) fn set_directory(self: &Arc<Self>, tx: &Tx, directory: &Arc<Directory>) {
         let before = std::mem::replace(&mut *self.directory.write(), Arc::clone(directory));
+        self.dsl.primary_cache.note_change();
         let dataset = Arc::clone(self);
         tx.on_undo(move || *dataset.directory.write() = before);
     }
@@ -353,6 +355,7 @@ impl Dataset {
                 opened => opened?,
             };
             if let Some(entered) = self.enter_opened(opened, &root, (writable, need))? {
+                self.enter_primary_cache();
                 return Ok(entered);
             }
         }
@@ -407,6 +410,7 @@ impl Dataset {
     pub(crate) fn enter_new(self: &Arc<Self>, created: &Arc<ObjectSet>) {
         *self.object_set.lock() = Some(Arc::clone(created));
         self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
+        self.enter_primary_cache();
     }
 
     /// Closes the object set when it is clean and nobody else uses it. `txg` has synced.
@@ -436,6 +440,11 @@ impl Dataset {
             *current = None;
             self.dsl.heads.lock().remove(&self.id());
         }
+    }
+
+    /// Whether the object set is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.object_set.lock().is_some()
     }
 
     /// The object set, if it is open.
@@ -495,6 +504,7 @@ impl Dataset {
         self.dsl.stopped.lock().remove(&self.id());
         self.dsl.datasets.forget(self.id());
         self.dsl.keys.forget(ObjectSetId(self.id().0));
+        self.dsl.primary_cache.forget(ObjectSetId(self.id().0));
     }
 
     /// Changes when the dataset's contents are replaced (rollback, receive): an object set that was

@@ -25,13 +25,14 @@ use crate::free::PartInHand;
 use crate::keys::Keys;
 use crate::mos::Mos;
 use crate::name::{self, Target};
+use crate::primary_cache::PrimaryCache;
 use crate::registry::Registry;
 use crate::services::{Services, StoppedHead};
 use crate::sizes::Sizes;
 use crate::task::TaskQueue;
 
 /// How often something is looked up that tasks change meanwhile.
-const LOOKS_MAX: usize = 16;
+pub(crate) const LOOKS_MAX: usize = 16;
 
 static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
 static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
@@ -81,6 +82,8 @@ pub struct Dsl {
     pub(crate) mos_charge: Mutex<Sizes>,
     /// What is known of the keys of encrypted datasets.
     pub(crate) keys: Arc<Keys>,
+    /// Of which object sets the cache in memory does not keep all.
+    pub(crate) primary_cache: Arc<PrimaryCache>,
     /// Heads that could not be written, and why: they stay as they are on disk until the pool is imported again, or a
     /// rollback gives them a state that can be written.
     pub(crate) stopped: Mutex<BTreeMap<ObjectId, StoppedHead>>,
@@ -149,6 +152,7 @@ impl Dsl {
             lists: Mutex::new(&LISTS, ()),
             mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
             keys: Arc::default(),
+            primary_cache: Arc::default(),
             stopped: Mutex::new(&STOPPED, BTreeMap::new()),
             destroying: Mutex::new(&DESTROYING, (base::Txg(0), 0)),
             livelist_part: Mutex::new(&LIVELIST_PART, None),

@@ -25,6 +25,7 @@ mod mos;
 pub mod name;
 mod new_pool;
 mod policy;
+mod primary_cache;
 pub mod property;
 pub mod records;
 mod redaction;
@@ -54,6 +55,7 @@ pub use layer::{Dsl, OpenDsl, QuietTree};
 pub use mos::Mos;
 pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
+pub use primary_cache::PrimaryCache;
 pub use property::{
     Effective, Got, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
 };

@@ -46,6 +46,15 @@ impl<T> Registry<T> {
         Some(fresh)
     }
 
+    /// The live things that it knows.
+    pub(crate) fn live(&self) -> Vec<Arc<T>> {
+        self.table
+            .lock()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
     /// How many live things it knows.
     pub(crate) fn alive(&self) -> usize {
         let table = self.table.lock();

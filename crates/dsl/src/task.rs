@@ -205,6 +205,7 @@ impl Dsl {
             self.mos.dead_keys.forget_all();
         }
         self.new_stamp();
+        self.follow_primary_cache();
         services.end_task(pass.txg, done.is_ok());
         if done.is_err() {
             written.free(services);

@@ -17,6 +17,7 @@ mod dedup;
 mod error;
 mod free;
 mod heal;
+mod keeping;
 mod kept;
 mod keys;
 mod log_block;
@@ -38,6 +39,7 @@ pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequ
 pub use dedup::{DedupAnswer, DedupMode, DedupSource};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
 pub use heal::{Healing, Offered};
+pub use keeping::KeepSource;
 pub use keys::{Key, KeySource};
 pub use pipeline::{
     ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,

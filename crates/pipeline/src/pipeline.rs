@@ -7,10 +7,9 @@ use std::sync::{Arc, OnceLock};
 use base::lock::{LockClass, RwLock, rank};
 use base::metrics::{Counter, Source, Value, registry};
 use base::{ObjectSetId, Txg};
-use cache::{BlockKey, Cache, Stay};
+use cache::{BlockKey, Cache};
 use codec::{Checksum, ChecksumValue, Salt};
 use crypto::DatasetKeys;
-use format::ObjectType;
 use format::block_pointer::BlockPointer;
 use l2arc::SecondLevel;
 use sys::Buffer;
@@ -19,7 +18,7 @@ use vdev::VdevTree;
 use crate::kept::Kept;
 use crate::prefetched::PrefetchedBlocks;
 use crate::recent_gangs::RecentGangs;
-use crate::{Allocator, DedupSource, Key, KeySource, ReadError};
+use crate::{Allocator, DedupSource, KeepSource, Key, KeySource, ReadError};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
 
@@ -192,6 +191,7 @@ pub struct Pipeline {
     heal: AtomicBool,
     repairs: OnceLock<Arc<dyn Repairs>>,
     keys: OnceLock<Arc<dyn KeySource>>,
+    pub(crate) keeping: OnceLock<Arc<dyn KeepSource>>,
     pub(crate) dedup: OnceLock<Arc<dyn DedupSource>>,
     hole_birth: AtomicBool,
     slim_logs: AtomicBool,
@@ -231,6 +231,7 @@ impl Pipeline {
             heal: AtomicBool::new(config.heal),
             repairs: OnceLock::new(),
             keys: OnceLock::new(),
+            keeping: OnceLock::new(),
             dedup: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
             slim_logs: AtomicBool::new(true),
@@ -282,6 +283,11 @@ impl Pipeline {
     /// Says who knows the keys of encrypted blocks; before that nobody does. A second call is ignored.
     pub fn set_keys(&self, keys: Arc<dyn KeySource>) {
         let _ = self.keys.set(keys);
+    }
+
+    /// Says who knows which blocks the cache is to keep; before that all are. A second call is ignored.
+    pub fn set_keeping(&self, keeping: Arc<dyn KeepSource>) {
+        let _ = self.keeping.set(keeping);
     }
 
     /// Says who counts references by content; before that nobody does. A second call is ignored.
@@ -370,18 +376,6 @@ impl Pipeline {
             Salt::default()
         };
         codec::checksum(kind, data, order, &salt)
-    }
-}
-
-/// The kernel caches what is in files: they need not stay here long. Nor need what takes many times the memory here
-/// that reading it again takes of a device: the indirect blocks of a file that is nearly all holes.
-pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
-    const SPARSE_SHARE: u64 = 16;
-    let sparse = || block.psize().saturating_mul(SPARSE_SHARE) <= block.lsize();
-    match (block.level(), block.object_type()) {
-        (0, ObjectType::PLAIN_FILE) => Stay::Short,
-        (1, ObjectType::PLAIN_FILE | ObjectType::ZVOL) if sparse() => Stay::Short,
-        _ => Stay::Long,
     }
 }
 

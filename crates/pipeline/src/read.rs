@@ -27,7 +27,7 @@ pub(crate) use sealed::is_ciphertext;
 
 use sealed::decode_sealed;
 
-use crate::pipeline::{memory_of, sealed_cache_key, stay_of};
+use crate::pipeline::{memory_of, sealed_cache_key};
 use crate::{Attempt, AttemptFailure, Key, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
@@ -157,7 +157,8 @@ impl Pipeline {
         if !request.speculative {
             self.prefetched.asked(key.hash());
         }
-        let found = self.cache.get_or_load(key, stay_of(block), || {
+        let stay = || self.stay_of(block, request.bookmark.object_set);
+        let found = self.cache.get_or_load(key, stay, || {
             let data = self.read_kept(block).map_or_else(load, Ok);
             data.map(|data| {
                 let bytes = memory_of(block, &data);

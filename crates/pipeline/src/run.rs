@@ -6,7 +6,7 @@ use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::{BlockRange, IoClass, Verdict};
 
-use crate::pipeline::{memory_of, stay_of};
+use crate::pipeline::memory_of;
 use crate::prefetch::{PrefetchRequest, Stretch};
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
@@ -91,7 +91,8 @@ impl Pipeline {
         let block = &request.block;
         let data = data.or_else(|| self.read(block, &ahead(request)).ok());
         let data = data.filter(|data| data.len() as u64 == block.lsize())?;
-        reservation.fill(data.clone(), memory_of(block, &data), stay_of(block));
+        let stay = self.stay_of(block, request.bookmark.object_set);
+        reservation.fill(data.clone(), memory_of(block, &data), stay);
         Some(data)
     }
 

@@ -16,7 +16,8 @@ use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva, Protection};
 use sys::Buffer;
 use vdev::{IoClass, WriteGroup};
 
-use crate::pipeline::{sealed_cache_key, stay_of};
+use crate::keeping::is_metadata;
+use crate::pipeline::sealed_cache_key;
 use crate::{Allocation, AllocationError, AllocationRequest, Pipeline, WriteError, WriteRequest};
 use compress::Stored;
 use sealing::{Sealed, Sealing};
@@ -152,12 +153,16 @@ impl Pipeline {
         let Some(key) = sealed_cache_key(block, sealing.keys()) else {
             return;
         };
-        if request.cached {
+        let set = request.bookmark.object_set;
+        // Data that are on their way to the devices are done with; metadata are soon changed again.
+        let is_kept = is_metadata(block) || self.keeps_block(block, set);
+        if request.cached && is_kept {
             // The codes in a root block are the pipeline's.
             let is_root = block.protection() == Protection::Inside;
             let data = if is_root { stored } else { request.data };
+            let stay = self.stay_of(block, set);
             self.cache
-                .insert(key, data.clone(), data.memory_size(), stay_of(block));
+                .insert(key, data.clone(), data.memory_size(), stay);
         } else {
             // A block that was rewritten in place has the name of what it was.
             self.cache.remove(&key);

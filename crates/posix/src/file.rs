@@ -168,7 +168,7 @@ impl OpenFile {
             self.znode.object.prefetch(ahead.start, length);
         }
         let found = (range.end - range.start) as usize;
-        self.znode.read_parts(range, visit)?;
+        self.znode.read_parts((range, size), visit)?;
         if !self.options.keep_access_time {
             self.core.touch(&self.znode);
         }

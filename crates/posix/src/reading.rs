@@ -27,7 +27,7 @@ impl Znode {
     /// Calls `visit` with each part of a range within the file, in order, without copying.
     pub(crate) fn read_parts(
         &self,
-        range: Range<u64>,
+        (range, file_size): (Range<u64>, u64),
         visit: &mut dyn FnMut(Buffer, Range<usize>),
     ) -> Result<()> {
         let mut offset = range.start;
@@ -41,8 +41,12 @@ impl Znode {
             if end <= within {
                 return Err(self.corrupt(crate::Corruption::SystemAttributes));
             }
+            let (at, is_end) = (offset / size, end == block.len());
             visit(block, within..end);
             offset += (end - within) as u64;
+            if is_end || offset >= file_size {
+                self.object.end_of_block(at);
+            }
         }
         Ok(())
     }

@@ -114,6 +114,7 @@ const fn effect_text(effect: Effect) -> &'static str {
         }
         Effect::CountBelow => "File systems and snapshots below are counted from then on.",
         Effect::ActivateFeature => "The feature of the value becomes active.",
+        Effect::Caching => "For what is read and written from then on, mounted or not.",
         Effect::MayFreeSpace => "Possible on a pool that is all but full.",
     }
 }

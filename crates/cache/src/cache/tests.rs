@@ -18,11 +18,15 @@ fn concurrent_misses_load_once() {
         for _ in 0..8 {
             scope.spawn(|| {
                 barrier.wait();
-                let value = cache.get_or_load(KEY, Stay::Long, || {
-                    loads.fetch_add(1, Ordering::Relaxed);
-                    std::thread::yield_now();
-                    Ok::<_, ()>((42, 100))
-                });
+                let value = cache.get_or_load(
+                    KEY,
+                    || Stay::Long,
+                    || {
+                        loads.fetch_add(1, Ordering::Relaxed);
+                        std::thread::yield_now();
+                        Ok::<_, ()>((42, 100))
+                    },
+                );
                 assert_eq!(value, Ok(42));
             });
         }
@@ -36,15 +40,15 @@ fn concurrent_misses_load_once() {
 fn a_failed_load_is_tried_again_by_the_next() {
     let cache = Cache::new(1 << 20);
     assert_eq!(
-        cache.get_or_load(KEY, Stay::Long, || Err("torn")),
+        cache.get_or_load(KEY, || Stay::Long, || Err("torn")),
         Err("torn")
     );
     assert_eq!(
-        cache.get_or_load(KEY, Stay::Long, || Ok::<_, &str>((1, 1))),
+        cache.get_or_load(KEY, || Stay::Long, || Ok::<_, &str>((1, 1))),
         Ok(1)
     );
     assert_eq!(
-        cache.get_or_load(KEY, Stay::Long, || Err("not asked")),
+        cache.get_or_load(KEY, || Stay::Long, || Err("not asked")),
         Ok(1)
     );
 }
@@ -53,13 +57,15 @@ fn a_failed_load_is_tried_again_by_the_next() {
 fn a_panicking_load_does_not_leave_waiters_behind() {
     let cache = Cache::<u32>::new(1 << 20);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = cache.get_or_load(KEY, Stay::Long, || -> Result<_, ()> {
-            panic!("a bug elsewhere")
-        });
+        let _ = cache.get_or_load(
+            KEY,
+            || Stay::Long,
+            || -> Result<_, ()> { panic!("a bug elsewhere") },
+        );
     }));
     assert!(result.is_err());
     assert_eq!(
-        cache.get_or_load(KEY, Stay::Long, || Ok::<_, ()>((3, 1))),
+        cache.get_or_load(KEY, || Stay::Long, || Ok::<_, ()>((3, 1))),
         Ok(3)
     );
 }
@@ -89,10 +95,14 @@ fn the_limit_can_shrink_to_nothing() {
 #[test]
 fn a_load_never_replaces_what_came_while_it_ran() {
     let cache = Cache::new(1 << 20);
-    let loaded = cache.get_or_load(KEY, Stay::Long, || {
-        cache.insert(KEY, 2, 100, Stay::Long);
-        Ok::<_, ()>((1, 100))
-    });
+    let loaded = cache.get_or_load(
+        KEY,
+        || Stay::Long,
+        || {
+            cache.insert(KEY, 2, 100, Stay::Long);
+            Ok::<_, ()>((1, 100))
+        },
+    );
     assert_eq!(loaded, Ok(1), "it asked before");
     assert_eq!(cache.get(&KEY), Some(2));
 }
@@ -100,15 +110,23 @@ fn a_load_never_replaces_what_came_while_it_ran() {
 #[test]
 fn a_load_of_what_was_removed_meanwhile_leaves_nothing() {
     let cache = Cache::new(1 << 20);
-    let loaded = cache.get_or_load(KEY, Stay::Long, || {
-        cache.remove(&KEY);
-        Ok::<_, ()>((1, 100))
-    });
+    let loaded = cache.get_or_load(
+        KEY,
+        || Stay::Long,
+        || {
+            cache.remove(&KEY);
+            Ok::<_, ()>((1, 100))
+        },
+    );
     assert_eq!((loaded, cache.get(&KEY)), (Ok(1), None));
-    let loaded = cache.get_or_load(KEY, Stay::Long, || {
-        cache.clear();
-        Ok::<_, ()>((1, 100))
-    });
+    let loaded = cache.get_or_load(
+        KEY,
+        || Stay::Long,
+        || {
+            cache.clear();
+            Ok::<_, ()>((1, 100))
+        },
+    );
     assert_eq!((loaded, cache.get(&KEY)), (Ok(1), None));
 }
 
@@ -119,7 +137,7 @@ fn who_asks_after_an_insert_gets_nothing_from_a_load_that_began_before() {
     cache.insert(KEY, 2, 100, Stay::Long);
     // Pushed out again at once, as by others in a full cache: the load is not who to wait for.
     cache.remove(&KEY);
-    let loaded = cache.get_or_load(KEY, Stay::Long, || Ok::<_, ()>((3, 100)));
+    let loaded = cache.get_or_load(KEY, || Stay::Long, || Ok::<_, ()>((3, 100)));
     assert_eq!(loaded, Ok(3));
     reservation.fill(1, 100, Stay::Long);
     assert_eq!(cache.get(&KEY), Some(3));

@@ -83,13 +83,25 @@ proptest! {
                     model.remove(&number);
                 }
                 1 => shard.set_limit(30_000 + bytes, 4 * bytes),
-                2..5 => {
+                2 => {
+                    let was_brief = shard.briefly_here(&key(number)).is_some();
+                    shard.end_brief_stay(&key(number));
+                    if was_brief {
+                        model.remove(&number);
+                    }
+                }
+                3..5 => {
                     if let Some(value) = shard.index.get(&key(number)) {
                         prop_assert_eq!(Some(&value), model.get(&number));
                     }
                 }
                 _ => {
-                    let stay = if action < 7 { Stay::Long } else { Stay::Short };
+                    let stay = match action {
+                        ..7 => Stay::Long,
+                        7 => Stay::Short,
+                        8 => Stay::Brief,
+                        _ => Stay::InUse,
+                    };
                     shard.insert(key(number), step, bytes, stay);
                     model.insert(number, step);
                 }

@@ -29,6 +29,9 @@ impl Object {
             let have = data.len().saturating_sub(within).min(len);
             piece[..have].copy_from_slice(&data[within.min(data.len())..][..have]);
             piece[have..].fill(0);
+            if within + len == size as usize {
+                self.end_of_block(block);
+            }
             offset = offset.saturating_add(len as u64);
             out = rest;
         }
@@ -75,6 +78,21 @@ impl Object {
             return Ok(self.shared.zeros(tree.block_size as usize));
         }
         reader.read(&pointer, 0, block, tree.seen)
+    }
+
+    /// Says that somebody has read a data block to its end: where the cache keeps no data (`primarycache`), it has had
+    /// this block for as long as it was of use. Best effort.
+    pub fn end_of_block(&self, block: u64) {
+        let (store, set) = (&self.shared.store, self.shared.id);
+        if store.keeps(set, false) {
+            return;
+        }
+        let tree = self.tree_of(&self.state.read());
+        if !tree.object_type.is_metadata()
+            && let Ok(pointer) = tree.lookup(&self.reader(), block)
+        {
+            store.end_of_block(&pointer, set);
+        }
     }
 
     /// Says that nobody is expected to read a data block again: the cache keeps nothing of what is on disk of it. Best

@@ -37,6 +37,10 @@ impl ObjectSet {
     /// Starts reading the dnodes of objects that somebody who walks through directories is about to look at. Best
     /// effort; waits for at most a few indirect blocks, which he needs as well.
     pub fn prefetch_dnodes(&self, ids: &[ObjectId]) {
+        // What the cache does not keep would be gone again before the walk comes there.
+        if !self.shared.store.keeps(self.shared.id, true) {
+            return;
+        }
         let mut blocks: Vec<u64> = ids.iter().map(|id| id.0 / SLOTS_PER_BLOCK as u64).collect();
         blocks.sort_unstable();
         blocks.dedup();

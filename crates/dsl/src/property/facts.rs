@@ -253,6 +253,8 @@ pub enum Effect {
     CountBelow,
     /// The feature of the value becomes active.
     ActivateFeature,
+    /// The cache in memory keeps, or does not keep, blocks that are read and written from now on.
+    Caching,
     /// It may set space free: it is possible on a pool that is all but full.
     MayFreeSpace,
 }

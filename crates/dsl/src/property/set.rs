@@ -170,6 +170,7 @@ fn is_possible(dataset: &Dataset, effect: Effect, number: u64) -> Result<bool> {
         | Effect::Move
         | Effect::CountBelow
         | Effect::ActivateFeature
+        | Effect::Caching
         | Effect::MayFreeSpace => true,
     })
 }
@@ -298,10 +299,15 @@ impl Before {
 
     /// Makes everything that follows from the value true.
     fn follow(&self, dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, name: &str) -> Result<()> {
-        let Some(row) = find(name).filter(|_| !dataset.is_snapshot()) else {
+        let Some(row) = find(name) else {
             return Ok(());
         };
-        for effect in row.effects {
+        // Of a snapshot, whose directory is its head's, blocks are read.
+        let effects = row
+            .effects
+            .iter()
+            .filter(|&&effect| !dataset.is_snapshot() || effect == Effect::Caching);
+        for effect in effects {
             self.follow_one(*effect, row, dsl, tx, dataset)?;
         }
         Ok(())
@@ -335,6 +341,10 @@ impl Before {
                 let effective = directory.effective(row)?;
                 let value = effective.and_then(|(value, _)| value.number());
                 activate_for(dsl, tx, dataset, row, value.unwrap_or(0))
+            }
+            Effect::Caching => {
+                dsl.primary_cache.note_change();
+                Ok(())
             }
             // The layers above see to these, and a quota of what is referenced is looked up.
             Effect::Remount | Effect::Move | Effect::RefQuota | Effect::MayFreeSpace => Ok(()),

@@ -112,6 +112,7 @@ impl Task for Rename {
         if old_parent.id() != new_parent.id() {
             move_charges(tx, &directory, &old_parent, &new_parent)?;
             directory.change(tx, |phys| phys.parent = new_parent.id())?;
+            dsl.primary_cache.note_change();
         }
         directory.set_place(tx, Some(new_parent), component.to_owned());
         Ok(())

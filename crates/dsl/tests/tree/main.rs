@@ -2,6 +2,7 @@
 //! every reference is recomputed from the blocks, and nothing may differ.
 
 mod blocks;
+mod caching;
 mod circles;
 mod counted;
 mod harness;

@@ -65,6 +65,7 @@ fn is_clearable(row: &Row) -> bool {
         | Effect::Move
         | Effect::CountBelow
         | Effect::ActivateFeature
+        | Effect::Caching
         | Effect::MayFreeSpace => false,
     })
 }

@@ -7,6 +7,7 @@ use sys::Buffer;
 use vdev::Verdict;
 
 use super::sealed::decode_sealed;
+use crate::keeping::is_metadata;
 use crate::{Pipeline, ReadRequest};
 
 impl Pipeline {
@@ -40,10 +41,15 @@ impl Pipeline {
         }
     }
 
-    /// Offers a block that was read from the pool to its cache devices.
+    /// Offers a block that was read from the pool to its cache devices, which get nothing that the cache in memory does
+    /// not keep.
     pub(crate) fn offer(&self, block: &BlockPointer, request: &ReadRequest, stored: &Buffer) {
         let bytes = stored.memory_size() as u64;
-        if !request.second_level || !self.second_level.has_room(bytes) {
+        let set = request.bookmark.object_set;
+        if !request.second_level
+            || !self.second_level.has_room(bytes)
+            || !self.keeps_block(block, set)
+        {
             return;
         }
         let (Some(_), Some(address), Ok(compression)) =
@@ -52,12 +58,12 @@ impl Pipeline {
             return;
         };
         self.second_level.offer(Offer {
-            set: request.bookmark.object_set,
+            set,
             address,
             birth: block.physical_birth(),
             logical_size: block.lsize(),
             compression: compression.id(),
-            is_metadata: block.level() > 0 || block.object_type().is_metadata(),
+            is_metadata: is_metadata(block),
             is_encrypted: block.is_encrypted(),
             is_prefetched: request.speculative,
             stored: stored.clone(),

@@ -115,6 +115,8 @@ impl WithServices {
 
     fn with_datasets(self, dsl: Arc<Dsl>) -> WithDatasets {
         self.pipeline.set_keys(Arc::clone(dsl.keys()) as _);
+        self.pipeline
+            .set_keeping(Arc::clone(dsl.primary_cache()) as _);
         WithDatasets {
             services: self.services,
             dsl,

@@ -240,6 +240,14 @@ impl BlockStore for PipelineStore {
         self.pipeline.forget(pointer);
     }
 
+    fn keeps(&self, set: ObjectSetId, is_metadata: bool) -> bool {
+        self.pipeline.keeps(set, is_metadata)
+    }
+
+    fn end_of_block(&self, pointer: &BlockPointer, set: ObjectSetId) {
+        self.pipeline.end_of_block(pointer, set);
+    }
+
     fn is_cached(&self, pointer: &BlockPointer) -> bool {
         pointer.is_embedded() || self.pipeline.is_cached(pointer)
     }

@@ -142,6 +142,24 @@ fn secondarycache_says_whose_blocks_are_copied() {
 }
 
 #[test]
+fn what_is_not_kept_in_memory_is_not_copied() {
+    let Some((mut session, _)) = pool() else {
+        return;
+    };
+    session.ok(&["zfs", "set", "primarycache=none", "tank"]);
+    session.ok(&["zfs", "create", "-o", "primarycache=metadata", "tank/a"]);
+    for dataset in ["tank", "tank/a"] {
+        fill(&session, dataset);
+        again(&mut session);
+        contents(&session, dataset);
+        std::thread::sleep(Duration::from_secs(1));
+        // The pool's own blocks are, and what leads to the files of the second.
+        assert!(used(&session).0 < 4 << 20, "{:?}", used(&session));
+    }
+    session.export_clean("tank");
+}
+
+#[test]
 fn a_cache_device_that_is_gone_or_not_what_it_was_is_no_loss() {
     let Some((mut session, cache)) = pool() else {
         return;

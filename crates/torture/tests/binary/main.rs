@@ -43,6 +43,7 @@ mod old_versions;
 mod owners;
 mod packages;
 mod partitions;
+mod primary_cache;
 mod programs;
 mod progress;
 mod projects;

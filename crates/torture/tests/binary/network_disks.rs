@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server of volumes; it ends when this goes away.
-struct Server {
+pub(super) struct Server {
     child: Child,
     socket: PathBuf,
 }
 
 impl Server {
-    fn start(session: &Session, arguments: &[&str]) -> Self {
+    pub(super) fn start(session: &Session, arguments: &[&str]) -> Self {
         let socket = session.images().with_file_name("nbd");
         let mut command = session.command(&["nbd", "--socket", path(&socket)]);
         let mut child = command
@@ -31,7 +31,7 @@ impl Server {
         Self { child, socket }
     }
 
-    fn uri(&self, export: &str) -> String {
+    pub(super) fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", path(&self.socket))
     }
 }
@@ -44,7 +44,7 @@ impl Drop for Server {
 }
 
 /// What a program of others says; none where it is not installed.
-fn run(program: &str, arguments: &[&str]) -> Option<String> {
+pub(super) fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
         Err(error) => {

@@ -259,7 +259,7 @@ table! {
     PRIMARYCACHE: CachePolicy = CachePolicy::row("primarycache", "PRIMARYCACHE", CachePolicy::All)
         .types(FVS)
         .values(CACHE_VALUES)
-        .stored();
+        .effects(&[Effect::Caching]);
     SECONDARYCACHE: CachePolicy = CachePolicy::row(
         "secondarycache",
         "SECONDARYCACHE",
