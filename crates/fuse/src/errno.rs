@@ -2,6 +2,8 @@
 
 use posix::Errno;
 
+/// A signal came.
+pub(crate) const EINTR: Errno = Errno(4);
 /// Inappropriate call for this node.
 pub(crate) const ENOTTY: Errno = Errno(25);
 /// Not offered: the kernel stops asking.

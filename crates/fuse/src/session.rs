@@ -4,6 +4,7 @@
 //! common, and while it is in use by some of its own. They serve until the kernel says that the mount is gone; the last
 //! one calls [`Tree::ended`].
 
+mod awaiting;
 mod busy_poll;
 mod common;
 mod counters;

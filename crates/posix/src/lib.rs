@@ -79,7 +79,7 @@ pub use replay::{Replayed, replay};
 pub use source::Source;
 pub use space::{Space, SpaceNumbers};
 pub use tunables::TUNABLES;
-pub use txg::{Admitted, Postponed, without_waiting};
+pub use txg::{Admitted, AwaitedDevices, Postponed, repeatable, without_waiting};
 
 #[cfg(test)]
 mod golden_tests;

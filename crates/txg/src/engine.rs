@@ -8,6 +8,7 @@ mod suspend;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::thread::JoinHandle;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use room::Room;
 pub use hold::TxgHold;
 
 static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
+static AWAITING: LockClass = LockClass::new("txg.awaiting", rank::TXG + 21);
 static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
 static THREADS: LockClass = LockClass::new("txg.threads", rank::TXG);
 
@@ -63,6 +65,8 @@ pub struct Engine {
     waiters: Condvar,
     /// The sync thread and its helpers sleep here while the engine is suspended.
     resume_wake: Condvar,
+    /// Whom to tell when the engine goes on or ends, each once. Looked at with or after `state`.
+    awaiting: Mutex<BTreeMap<u64, Box<dyn FnOnce() + Send>>>,
     /// Follows `State::suspended`: looked at without the lock before each reservation.
     suspended: AtomicBool,
     /// Whether reservations fail at once, rather than wait, while the engine is suspended.
@@ -99,6 +103,7 @@ impl Engine {
             sync_wake: Condvar::new(),
             waiters: Condvar::new(),
             resume_wake: Condvar::new(),
+            awaiting: Mutex::new(&AWAITING, BTreeMap::new()),
             suspended: AtomicBool::new(false),
             fail_at_once: AtomicBool::new(false),
             reserve_lock: Mutex::new(&RESERVE, ()),
@@ -169,6 +174,7 @@ impl Engine {
         self.waiters.notify_all();
         self.resume_wake.notify_all();
         self.wake_reservers();
+        self.call_awaiting();
     }
 
     /// Nothing that is accepted now would reach the disk once the engine has ended.
@@ -417,6 +423,9 @@ impl Engine {
             self.waiters.notify_all();
             self.wake_reservers();
         }
+        drop(state);
+        // Should the sync have failed for good: the pool does not go on any more.
+        self.call_awaiting();
     }
 }
 

@@ -50,8 +50,12 @@ pub(crate) struct State {
     pub(crate) syncing: Option<Txg>,
     /// The last txg that is on disk.
     pub(crate) synced: Txg,
-    /// Why the sync thread waits for a device, while it does.
+    /// Which device is waited for, while one is.
     pub(crate) suspended: Option<String>,
+    /// How many threads that sync wait for it.
+    pub(crate) stuck: usize,
+    /// How often it was told to go on.
+    pub(crate) resumptions: u64,
     /// Set once, when no further group shall be synced.
     pub(crate) ended: Option<TxgError>,
 }
@@ -65,6 +69,8 @@ impl State {
             syncing: None,
             synced: first.previous(),
             suspended: None,
+            stuck: 0,
+            resumptions: 0,
             ended: None,
         }
     }

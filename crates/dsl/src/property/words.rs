@@ -208,7 +208,7 @@ enumerated! {
         Always = 2: "always",
     }
 
-    /// `failmode`: what becomes of changes on a pool that lost its devices.
+    /// `failmode`: what becomes of changes, and of reads of what lies there, on a pool that lost its devices.
     pub enum FailMode {
         /// They wait.
         Wait = 0: "wait",

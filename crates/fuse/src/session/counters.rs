@@ -24,6 +24,10 @@ pub(crate) struct Counters {
     pub(crate) helpers_refused: Arc<Counter>,
     /// Requests that waited for room without a thread.
     pub(crate) postponed: Arc<Counter>,
+    /// Times that a request waited for devices that were away.
+    pub(crate) awaited_devices: Arc<Counter>,
+    /// Requests whose wait for devices a signal ended.
+    pub(crate) interrupted: Arc<Counter>,
     /// Requests that the last free reader left to another thread.
     pub(crate) handed_over: Arc<Counter>,
     /// Times that a mount gave readers of its own back.
@@ -64,6 +68,8 @@ impl Counters {
             helpers_started: registry.counter("fuse.helpers_started"),
             helpers_refused: registry.counter("fuse.helpers_refused"),
             postponed: registry.counter("fuse.postponed"),
+            awaited_devices: registry.counter("fuse.awaited_devices"),
+            interrupted: registry.counter("fuse.interrupted"),
             handed_over: registry.counter("fuse.handed_over"),
             given_back: registry.counter("fuse.readers_given_back"),
             panics: registry.counter("fuse.panics"),

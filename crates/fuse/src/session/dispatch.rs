@@ -15,7 +15,7 @@ use crate::wire::{
     WriteRequest, decode_header, decode_request,
 };
 use base::metrics::flow;
-use posix::Errno;
+use posix::{AwaitedDevices, Errno};
 use std::sync::Arc;
 use sys::FuseDevice;
 
@@ -46,6 +46,9 @@ enum Answer {
     Listing(DirectoryBuffer),
 }
 
+/// What an attempt at a request came to, and what it is to wait for before the next one, if it failed.
+type Attempt = (Result<Answer, Errno>, Option<AwaitedDevices>);
+
 impl From<Body> for Answer {
     fn from(body: Body) -> Self {
         Self::Body(body)
@@ -73,7 +76,7 @@ impl Worker {
         };
         let opcode = request.header.opcode;
         self.data.clear();
-        let answer = match (place, Waits::of(&request.operation)) {
+        let attempt = match (place, Waits::of(&request.operation)) {
             (Place::Elsewhere, _) | (Place::LastOfAll, Waits::Maybe | Waits::ForRoom) => {
                 parked::hand_over(self, message, opcode);
                 return false;
@@ -83,24 +86,44 @@ impl Worker {
                 let Some(_waiter) = readers.waiter() else {
                     return self.serve_if_room(&request, message);
                 };
-                self.answer_or_fail(&request)
+                self.attempt(&request)
             }
             (Place::LastFree, Waits::ForRoom) => return self.serve_if_room(&request, message),
             (Place::Apart, _)
             | (Place::BesideFree | Place::LastFree, Waits::Seldom | Waits::Maybe)
-            | (Place::LastOfAll, Waits::Seldom) => self.answer_or_fail(&request),
+            | (Place::LastOfAll, Waits::Seldom) => self.attempt(&request),
         };
-        self.send_answer(request.header.unique, answer)
+        self.end_attempt(&request, message, attempt)
+    }
+
+    /// An attempt at a request, which can be done again as long as it changed nothing.
+    fn attempt(&mut self, request: &Request<'_>) -> Attempt {
+        posix::repeatable(|| self.answer_or_fail(request))
+    }
+
+    /// Sends what an attempt came to, or has the request wait for the devices that it found away; whether that is all.
+    fn end_attempt(
+        &self,
+        request: &Request<'_>,
+        message: &[u8],
+        (answer, devices): Attempt,
+    ) -> bool {
+        let RequestHeader { unique, opcode, .. } = request.header;
+        if let (Err(_), Some(devices)) = (&answer, devices) {
+            parked::until_devices_are_back(self, message, (unique, opcode), devices);
+            return false;
+        }
+        self.send_answer(unique, answer)
     }
 
     /// Serves a request if there is room for what it changes, and has it wait without this thread otherwise.
     fn serve_if_room(&mut self, request: &Request<'_>, message: &[u8]) -> bool {
-        let (answer, postponed) = posix::without_waiting(|| self.answer_or_fail(request));
-        if let (Err(_), Some(postponed)) = (&answer, postponed) {
+        let (attempt, postponed) = posix::without_waiting(|| self.attempt(request));
+        if let ((Err(_), _), Some(postponed)) = (&attempt, postponed) {
             parked::until_admitted(self, (message, request.header.opcode), postponed);
             return false;
         }
-        self.send_answer(request.header.unique, answer)
+        self.end_attempt(request, message, attempt)
     }
 
     /// Sends what a request came to; whether that is all.
@@ -212,12 +235,16 @@ impl Worker {
             Operation::Rename(names) => rename(tree, request, &names),
             Operation::Link { node: linked, name } => entry(tree.link(caller, linked, node, name)),
             Operation::Destroy | Operation::Releasedir { .. } => Ok(Answer::Done),
+            // Of a request that is being served nothing is broken off.
+            Operation::Interrupt { unique } => {
+                shared.awaiting.interrupt(unique);
+                Ok(Answer::None)
+            }
             // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
-            // permissions by mode, has nothing to flush, and never interrupts us.
+            // permissions by mode, and has nothing to flush.
             Operation::Opendir { .. }
             | Operation::Access { .. }
             | Operation::Flush { .. }
-            | Operation::Interrupt { .. }
             | Operation::Init(_)
             | Operation::Unsupported => Err(errno::ENOSYS),
         }

@@ -5,6 +5,7 @@
 //! stat waiting. Most take no thread at all: they are left with the intent log, and whoever sees
 //! their batch to the medium answers them. What must wait for more than the log has a thread of its own meanwhile.
 
+use super::awaiting::{self, AwaitingRequest};
 use super::counters::counters;
 use super::reader_states::Readers;
 use super::send::{send, send_error};
@@ -118,11 +119,7 @@ impl Completion for Pending {
             self.answer(Ok(body), self.arrived_ns);
         } else {
             // Whoever tells this has others to tell, for whom it would wait here.
-            let (shared, pending) = (Arc::clone(&self.shared), self.clone());
-            let job = Box::new(move || pending.perform());
-            if let Err(job) = shared.durable().run_owed(job) {
-                job();
-            }
+            self.clone().perform_later();
         }
     }
 
@@ -135,6 +132,15 @@ impl Pending {
     fn wait_on_thread(self) {
         let shared = Arc::clone(&self.shared);
         if let Err(job) = shared.durable().run(Box::new(move || self.perform())) {
+            job();
+        }
+    }
+
+    /// However many wait for a thread.
+    fn perform_later(self) {
+        let shared = Arc::clone(&self.shared);
+        let job = Box::new(move || self.perform());
+        if let Err(job) = shared.durable().run_owed(job) {
             job();
         }
     }
@@ -176,12 +182,22 @@ impl Pending {
                 Ok(Body::attribute(&attributes, valid))
             }
         };
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
+        let operation = std::panic::AssertUnwindSafe(operation);
+        let (result, devices) = posix::repeatable(|| std::panic::catch_unwind(operation));
         let result = result.unwrap_or_else(|_| {
             counters().panics.increment();
             self.shared.fail();
             Err(Errno::EIO)
         });
+        if let (Err(_), Some(devices)) = (&result, devices) {
+            let pending = self.clone();
+            let waiting = AwaitingRequest {
+                device: Arc::clone(&self.device),
+                again: Box::new(move || pending.perform_later()),
+            };
+            awaiting::until_devices_are_back(&self.shared, self.unique, waiting, devices);
+            return;
+        }
         self.answer(result, started_ns);
     }
 

@@ -3,8 +3,10 @@
 //! The last reader that is free waits for nothing that other callers can keep up for as long as they like. A change for
 //! which there is no room is returned by the engine before anything was changed; the request is kept, and served
 //! again, from the start, when its turn has come. And when no further reader may be started, the last one does not even
-//! begin what may wait for a disk. Both are served by the threads of a thread pool, which nobody else needs.
+//! begin what may wait for a disk. Both are served by the threads of a thread pool, which nobody else needs; so are
+//! those that have waited for devices (`awaiting`).
 
+use super::awaiting::{self, AwaitingRequest};
 use super::counters::counters;
 use super::dispatch::Worker;
 use super::reader_states::{Place, Readers};
@@ -15,7 +17,7 @@ use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::thread;
 use base::thread_pool::Job;
-use posix::{Admitted, Postponed};
+use posix::{Admitted, AwaitedDevices, Postponed};
 use std::sync::Arc;
 use sys::FuseDevice;
 
@@ -101,6 +103,21 @@ pub(super) fn until_admitted(
     counters().postponed.increment();
     let request = ParkedRequest::new(worker, message, opcode);
     postponed.leave(move |admitted| request.submit(Some(admitted)));
+}
+
+/// Has a request served again when the devices are back that it needs.
+pub(super) fn until_devices_are_back(
+    worker: &Worker,
+    message: &[u8],
+    (unique, opcode): (u64, u32),
+    devices: AwaitedDevices,
+) {
+    let request = ParkedRequest::new(worker, message, opcode);
+    let waiting = AwaitingRequest {
+        device: Arc::clone(&worker.device),
+        again: Box::new(move || request.submit(None)),
+    };
+    awaiting::until_devices_are_back(&worker.shared, unique, waiting, devices);
 }
 
 /// Has a request served by another thread.

@@ -1,5 +1,6 @@
 //! What the threads of a connection share, and its end.
 
+use super::awaiting::AwaitingRequests;
 use super::counters::counters;
 use super::negotiate::Settled;
 use super::reader_states::RequestRate;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) rate: RequestRate,
     durable: OnceLock<Arc<ThreadPool>>,
     parked: OnceLock<Arc<ThreadPool>>,
+    /// Requests that wait for devices.
+    pub(super) awaiting: AwaitingRequests,
     failed: AtomicBool,
     over: AtomicBool,
     ended: Mutex<bool>,
@@ -67,6 +70,7 @@ impl Shared {
             rate: RequestRate::default(),
             durable: OnceLock::new(),
             parked: OnceLock::new(),
+            awaiting: AwaitingRequests::default(),
             failed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             ended: Mutex::new(&ENDED_CLASS, false),
@@ -145,6 +149,7 @@ impl Shared {
         for threads in [&self.durable, &self.parked] {
             threads.get().inspect(|threads| threads.close());
         }
+        self.awaiting.end();
         // Whatever happens there, those who wait for the end must learn of it.
         let ended = std::panic::AssertUnwindSafe(|| self.tree.ended());
         if std::panic::catch_unwind(ended).is_err() {

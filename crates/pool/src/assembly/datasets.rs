@@ -232,7 +232,8 @@ impl WithDatasets {
             space,
             allocator,
         } = writing.allocating;
-        services.store.set_written(&engine, &gate, sharing);
+        let store = &services.store;
+        store.set_written(&engine, &gate, sharing, &services.events);
         let (deferred, obsolete) = lists(services)?;
         let (features, settings) = (FeaturesToEnable::new(), Settings::new());
         let multihost = self.multihost(&last);

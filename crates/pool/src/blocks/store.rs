@@ -2,6 +2,7 @@
 
 use super::sharing::Sharing;
 use crate::blocks::gate::{GatedRepairs, ReuseGate};
+use crate::events::Events;
 use crate::tunables::{PREFETCH_BYTES, PREFETCH_THREADS};
 use base::{Bookmark, ObjectSetId, Txg};
 use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};
@@ -11,7 +12,7 @@ use pipeline::{FreeError, Pipeline, PrefetchRequest, Prefetcher, ReadError, Read
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
-use txg::{Engine, SyncContext};
+use txg::{Absence, Engine, SyncContext};
 
 /// Reads through the pool's pipeline.
 pub(crate) struct PipelineStore {
@@ -33,6 +34,7 @@ enum Opened {
         engine: Weak<Engine>,
         gate: Arc<ReuseGate>,
         sharing: Sharing,
+        events: Arc<Events>,
     },
 }
 
@@ -81,18 +83,21 @@ impl PipelineStore {
         let _ = self.opened.set(Opened::Unchanging(txg));
     }
 
-    /// Says that the pool is written: who is suspended when a sync meets a device that does not answer, who knows when
-    /// freed space is used again (then reads repair what they find bad), and which blocks may be shared.
+    /// Says that the pool is written: who is suspended when a sync meets a device that does not answer, or a reader one
+    /// that is away, who tells of it, who knows when freed space is used again (then reads repair what they find bad),
+    /// and which blocks may be shared.
     pub(crate) fn set_written(
         &self,
         engine: &Arc<Engine>,
         gate: &Arc<ReuseGate>,
         sharing: Sharing,
+        events: &Arc<Events>,
     ) {
         let opened = Opened::Written {
             engine: Arc::downgrade(engine),
             gate: Arc::clone(gate),
             sharing,
+            events: Arc::clone(events),
         };
         let _ = self.opened.set(opened);
         self.pipeline
@@ -124,6 +129,36 @@ impl PipelineStore {
             .is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
     }
 
+    /// Whether a read that failed so is to be done again at once. One of an operation that can be done again fails, and
+    /// its operation waits, when no device is there that has its block: the pool is suspended then. `before` is for the
+    /// reads of one block to remember how often the pool had gone on.
+    fn has_gone_on(&self, error: &ReadError, before: &mut Option<u64>) -> bool {
+        if !txg::is_repeatable() || !error.is_of_absence() {
+            return false;
+        }
+        let Some(Opened::Written { engine, events, .. }) = self.opened.get() else {
+            return false;
+        };
+        let Some(engine) = engine.upgrade() else {
+            return false;
+        };
+        // Had the pool gone on since this read, the device may be back: one that begins now can tell.
+        let Some(resumptions) = before.replace(engine.resumptions()) else {
+            return true;
+        };
+        match engine.await_devices(&error.to_string(), resumptions) {
+            Absence::Over => true,
+            Absence::Fails => false,
+            Absence::Awaited { is_news } => {
+                if is_news {
+                    events.observe(self.pipeline.vdevs());
+                    events.suspended(false);
+                }
+                false
+            }
+        }
+    }
+
     /// Frees the space of a block, in a sync. The header of a gang on a vdev that is out of use is waited for, or
     /// its members would leak; one that is damaged is not.
     ///
@@ -134,15 +169,18 @@ impl PipelineStore {
         self.pipeline.free_patiently(pointer, txg, &again)
     }
 
-    /// The block's content; a sync waits for devices that do not answer.
+    /// The block's content; a sync waits for devices that do not answer, and what can be done again for those that are
+    /// away.
     fn read_patiently(
         &self,
         pointer: &BlockPointer,
         request: &ReadRequest,
     ) -> Result<Buffer, BlockError> {
+        let mut before = None;
         loop {
             match self.pipeline.read(pointer, request) {
                 Err(error) if self.wait_for_devices(&error) => {}
+                Err(error) if self.has_gone_on(&error, &mut before) => {}
                 Ok(data) => return Ok(data),
                 Err(error) => {
                     let of_device = error.is_of_devices();

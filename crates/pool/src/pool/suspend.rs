@@ -1,7 +1,8 @@
 //! A pool whose devices failed: what it refuses, how it goes on, how it is given up.
 //!
 //! The sync thread waits where the devices failed it, with everything that was not durable in memory
-//! (`txg::Engine::suspend`). [`Pool::clear`] has what a failed flush may have lost written again,
+//! (`txg::Engine::suspend`); what front ends ask for that lies on devices that are away waits with them
+//! (`txg::Engine::await_devices`). [`Pool::clear`] has what a failed flush may have lost written again,
 //! and lets it go on.
 
 use std::sync::Arc;
@@ -98,8 +99,8 @@ impl Pool {
                 }
             }
         }
-        if let Some(error) = failed {
-            let reason = error.to_string();
+        let failed = failed.map(|error| error.to_string());
+        if let Some(reason) = failed.or_else(|| self.awaited_in_vain()) {
             return Err(PoolError::Suspended { reason });
         }
         if let Some(writer) = &self.writer
@@ -123,6 +124,18 @@ impl Pool {
             self.go_on_expanding();
         }
         Ok(picked)
+    }
+
+    /// Why reads would find devices away again for which alone the pool is suspended. A sync finds out by itself what it
+    /// can do without.
+    fn awaited_in_vain(&self) -> Option<String> {
+        let engine = &self.writer.as_ref()?.engine;
+        let is_away = |top: &Arc<Top>| {
+            let is_usable = top.condition().state.is_usable();
+            !is_usable && !top.config().is_log
+        };
+        let awaits = engine.is_suspended_for_reads() && self.vdevs.tops().iter().any(is_away);
+        engine.suspension().filter(|_| awaits)
     }
 
     /// A leaf that was faulted and taken offline, too, is offline when its fault is over: the next import would find it

@@ -69,6 +69,7 @@ mod trims;
 mod unimportable;
 mod verbs;
 mod waiting;
+mod waiting_reads;
 mod web_keys;
 mod wrong_turns;
 mod zstream;

@@ -17,9 +17,9 @@ use crate::session::{Running, Session, path};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Servers that went away are asked again soon.
-const LIMITS: &str = "pool.reconnect_min_ms=50,pool.reconnect_max_ms=200";
+pub(crate) const LIMITS: &str = "pool.reconnect_min_ms=50,pool.reconnect_max_ms=200";
 
-fn signal(session: &Session, signal: Signal) {
+pub(crate) fn signal(session: &Session, signal: Signal) {
     for daemon in session.daemons() {
         let pid = Pid::from_raw(i32::try_from(daemon).expect("a process")).expect("no zero");
         let _ = kill_process(pid, signal);
@@ -32,7 +32,7 @@ fn kill(session: &Session) {
 }
 
 /// Waits for something.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
@@ -48,7 +48,7 @@ fn wait_resilvered(far: &Session) {
     });
 }
 
-fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = |_| {
         state = state
@@ -59,24 +59,24 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes).map(next).collect()
 }
 
-fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = fs::File::create(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// A pool with a volume that is the disk of another one, and its server.
-struct Store {
+pub(crate) struct Store {
     session: Session,
     server: Option<Running>,
     /// Where it serves: an address, or else a socket.
     listen: Option<String>,
-    uri: String,
+    pub(crate) uri: String,
 }
 
 impl Store {
     /// A disk of so many megabytes, on a port or on a socket.
-    fn new(megabytes: u32, is_port: bool) -> Option<Self> {
+    pub(crate) fn new(megabytes: u32, is_port: bool) -> Option<Self> {
         let mut session = Session::new()?;
         session.create("tank", 400, &["-O", "mountpoint=none"]);
         let size = format!("{megabytes}M");
@@ -124,12 +124,12 @@ impl Store {
     }
 
     /// Ends the server, and the daemon behind it, as if their host had lost its power.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         kill(&self.session);
         self.server = None;
     }
 
-    fn come_back(&mut self) {
+    pub(crate) fn come_back(&mut self) {
         self.session.import("tank", &["-f"]);
         self.serve(&[]);
     }
@@ -150,14 +150,14 @@ impl Store {
 }
 
 /// A session whose pools have their disks elsewhere.
-fn far() -> Option<Session> {
+pub(crate) fn far() -> Option<Session> {
     let mut session = Session::new()?;
     session.limit(LIMITS);
     Some(session)
 }
 
 /// Imports `far` from URIs; what is wrong with that, if it fails.
-fn import(session: &Session, uris: &[&str], more: &[&str]) -> Result<(), String> {
+pub(crate) fn import(session: &Session, uris: &[&str], more: &[&str]) -> Result<(), String> {
     let mounts = session.mounts();
     let mut words = vec!["zpool", "import", "-R", path(&mounts)];
     words.extend(uris.iter().flat_map(|uri| ["-d", uri]));
@@ -168,7 +168,7 @@ fn import(session: &Session, uris: &[&str], more: &[&str]) -> Result<(), String>
     output.status.success().then_some(()).ok_or(text)
 }
 
-fn health(session: &Session) -> String {
+pub(crate) fn health(session: &Session) -> String {
     let listed = session.ok(&["zpool", "list", "-H", "-o", "health", "far"]);
     listed.trim().to_owned()
 }
@@ -182,7 +182,7 @@ fn wait_health(far: &Session, wanted: &str) {
     }
 }
 
-fn scrub_finds_nothing(session: &Session) {
+pub(crate) fn scrub_finds_nothing(session: &Session) {
     // One whose end was not on disk yet when a host was killed goes on elsewhere.
     session.ok(&["zpool", "wait", "-t", "scrub", "far"]);
     session.ok(&["zpool", "scrub", "-w", "far"]);
@@ -381,7 +381,8 @@ fn a_pool_on_one_server_waits_for_it_and_goes_on() {
     far.export_clean("far");
 }
 
-/// What is on a server that is away is not damaged: it is told as an error, and not listed as one for good.
+/// What is on a server that is away is not damaged: where reads do not wait it is told as an error, and not listed as
+/// one for good.
 #[test]
 fn what_cannot_be_read_while_a_server_is_away_is_no_damage() {
     let (Some(mut store), Some(mut far)) = (Store::new(128, true), far()) else {
@@ -394,10 +395,13 @@ fn what_cannot_be_read_while_a_server_is_away_is_no_damage() {
     write_durably(&file, &bytes).expect("durable");
     far.export("far");
     import(&far, &[&uri], &[]).expect("imported");
+    far.ok(&["zpool", "set", "failmode=continue", "far"]);
     fs::metadata(&file).expect("a file");
     store.kill();
     fs::read(&file).expect_err("nobody has it");
     fs::read(&file).expect_err("nobody has it");
+    let suspended = health(&far) == "SUSPENDED";
+    assert!(!suspended, "nothing had to be written");
     let status = far.ok(&["zpool", "status", "-v", "far"]);
     assert!(status.contains("errors: No known data errors"), "{status}");
     store.come_back();

@@ -7,7 +7,7 @@ use base::Txg;
 use super::Engine;
 use crate::error::TxgError;
 use crate::holds::Entered;
-use crate::manner;
+use crate::{manner, repetition};
 
 /// A hold of a txg: it cannot be synced before this is dropped.
 #[must_use]
@@ -67,6 +67,7 @@ impl Engine {
         loop {
             if let Some(hold) = TxgHold::try_new(self) {
                 manner::changes_begin();
+                repetition::changes_begin();
                 return Ok(hold);
             }
             self.must_wait()?;

@@ -10,6 +10,7 @@ use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{check, thread};
 
 use super::{Engine, SyncTarget};
+use crate::Absence;
 use crate::config::EngineConfig;
 use crate::error::{SyncFailure, TxgError};
 
@@ -257,5 +258,53 @@ fn a_stop_tells_those_who_left() {
         leaving.join().expect("no thread fails");
         told.wait(1);
         drop(full);
+    });
+}
+
+/// Who finds a device away goes on when it is back, if the engine is told so once; and that suspends nothing any more.
+#[test]
+fn who_finds_a_device_away_goes_on_when_it_is_back() {
+    /// Reads as the pool does; on another thread again when the device is back.
+    fn read(engine: &Arc<Engine>, is_away: &Arc<AtomicUsize>, done: &Arc<Done>, who: u64) {
+        let (found, awaited) = crate::repeatable(|| {
+            let mut before = None;
+            loop {
+                if is_away.load(Ordering::SeqCst) == 0 {
+                    return true;
+                }
+                let Some(resumptions) = before.replace(engine.resumptions()) else {
+                    continue;
+                };
+                match engine.await_devices("it is away", resumptions) {
+                    Absence::Over => {}
+                    Absence::Fails | Absence::Awaited { .. } => return false,
+                }
+            }
+        });
+        let Some(awaited) = awaited else {
+            assert!(found, "it waits");
+            done.one();
+            return;
+        };
+        let (engine, is_away, done) = (Arc::clone(engine), Arc::clone(is_away), Arc::clone(done));
+        awaited.leave(who, move || {
+            thread::spawn(move || read(&engine, &is_away, &done, who));
+        });
+    }
+    check(|| {
+        let model = Model::start(untimed());
+        let (is_away, done) = (Arc::new(AtomicUsize::new(1)), Done::new());
+        let readers = [1, 2].map(|who| {
+            let (is_away, done) = (Arc::clone(&is_away), Arc::clone(&done));
+            model.spawn(move |engine, _| read(engine, &is_away, &done, who))
+        });
+        is_away.store(0, Ordering::SeqCst);
+        model.engine.resume();
+        for thread in readers {
+            thread.join().expect("no thread fails");
+        }
+        done.wait(2);
+        assert!(model.engine.suspension().is_none(), "nobody waits");
+        model.engine.stop();
     });
 }

@@ -442,4 +442,5 @@ fn a_suspended_engine_can_be_stopped() {
     *target.engine.lock() = None;
 }
 
+mod awaiting;
 mod invariants;
