@@ -52,8 +52,8 @@ pub fn may_open_again(path: &Path) -> bool {
     !is_remote(path) || remote::is_named(path)
 }
 
-/// Whether this process may write a device, as far as that shows without opening it. What a server has, it shows when it
-/// is asked.
+/// Whether this process may write a device, as far as that shows without opening it. What a server has, it shows when
+/// it is asked.
 ///
 /// # Errors
 /// It may not.

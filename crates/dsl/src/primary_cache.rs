@@ -1,8 +1,9 @@
-//! Which blocks the cache in memory is to keep: the property `primarycache`, as who reads and writes blocks asks for it.
+//! Which blocks the cache in memory is to keep: the property `primarycache`, as who reads and writes blocks asks for
+//! it.
 //!
 //! Asked with each block that is read from a device or written, by many threads and under their locks: so the answer is
-//! at hand. It is looked up when an object set is opened, and for all that are open when a task has changed what datasets
-//! have or inherit. A snapshot goes by its own value, or as its head's directory says.
+//! at hand. It is looked up when an object set is opened, and for all that are open when a task has changed what
+//! datasets have or inherit. A snapshot goes by its own value, or as its head's directory says.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

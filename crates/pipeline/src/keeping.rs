@@ -7,8 +7,8 @@ use format::block_pointer::BlockPointer;
 
 use crate::Pipeline;
 
-/// Who knows which blocks are to be kept in memory (the property `primarycache`). Asked with each block that is read from
-/// a device or written, by many threads: must not read blocks itself.
+/// Who knows which blocks are to be kept in memory (the property `primarycache`). Asked with each block that is read
+/// from a device or written, by many threads: must not read blocks itself.
 pub trait KeepSource: Send + Sync {
     /// Whether data of an object set are kept, or its metadata.
     fn keeps(&self, set: ObjectSetId, is_metadata: bool) -> bool;

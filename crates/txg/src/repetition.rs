@@ -1,8 +1,8 @@
 //! Operations that are done again, from the start, when devices that are away are back.
 //!
-//! A front end that keeps its requests runs an operation with [`repeatable`]. Where that reads a block that no device is
-//! there to give, the pool is suspended ([`Engine::await_devices`]), and the read fails, and the operation with it, so
-//! that no thread waits and no lock is held. As long as it had changed nothing, the front end gets an
+//! A front end that keeps its requests runs an operation with [`repeatable`]. Where that reads a block that no device
+//! is there to give, the pool is suspended ([`Engine::await_devices`]), and the read fails, and the operation with it,
+//! so that no thread waits and no lock is held. As long as it had changed nothing, the front end gets an
 //! [`AwaitedDevices`], with which it hears when the operation is to be done again.
 
 use std::cell::RefCell;

@@ -1,9 +1,9 @@
 //! Blocks that are not to be kept: they are here while they are read, in parts or by several, and between being read
 //! ahead and being asked for.
 //!
-//! Invariants: over all shards together they take a bounded number of bytes, but for the newest few, whatever these weigh,
-//! so that who needs several at once gets on; the oldest leave first, [`Stay::InUse`] unless it was used since its turn
-//! came last. Nobody waits for a device here.
+//! Invariants: over all shards together they take a bounded number of bytes, but for the newest few, whatever these
+//! weigh, so that who needs several at once gets on; the oldest leave first, [`Stay::InUse`] unless it was used since
+//! its turn came last. Nobody waits for a device here.
 
 use std::collections::VecDeque;
 

@@ -11,8 +11,8 @@ use crate::primary_cache::PrimaryCache;
 use crate::property::dataset::PRIMARYCACHE;
 
 impl Dataset {
-    /// Has who reads and writes its blocks know whether the cache keeps them. Where that cannot be looked up it stays as it
-    /// is, which does no harm.
+    /// Has who reads and writes its blocks know whether the cache keeps them. Where that cannot be looked up it stays
+    /// as it is, which does no harm.
     pub(crate) fn enter_primary_cache(&self) {
         let (dsl, set) = (self.dsl(), ObjectSetId(self.id().0));
         for _ in 0..LOOKS_MAX {

@@ -235,11 +235,7 @@ impl Worker {
             Operation::Rename(names) => rename(tree, request, &names),
             Operation::Link { node: linked, name } => entry(tree.link(caller, linked, node, name)),
             Operation::Destroy | Operation::Releasedir { .. } => Ok(Answer::Done),
-            // Of a request that is being served nothing is broken off.
-            Operation::Interrupt { unique } => {
-                shared.awaiting.interrupt(unique);
-                Ok(Answer::None)
-            }
+            Operation::Interrupt { unique } => Ok(interrupt(shared, unique)),
             // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
             // permissions by mode, and has nothing to flush.
             Operation::Opendir { .. }
@@ -387,6 +383,12 @@ fn forget(tree: &dyn Tree, forgets: impl IntoIterator<Item = (u64, u64)>) -> Ans
     for (node, lookups) in forgets {
         tree.forget(node, lookups);
     }
+    Answer::None
+}
+
+/// A signal came for who waits for a request. Of one that is being served nothing is broken off.
+fn interrupt(shared: &Shared, unique: u64) -> Answer {
+    shared.awaiting.interrupt(unique);
     Answer::None
 }
 

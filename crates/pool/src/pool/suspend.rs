@@ -126,8 +126,8 @@ impl Pool {
         Ok(picked)
     }
 
-    /// Why reads would find devices away again for which alone the pool is suspended. A sync finds out by itself what it
-    /// can do without.
+    /// Why reads would find devices away again for which alone the pool is suspended. A sync finds out by itself what
+    /// it can do without.
     fn awaited_in_vain(&self) -> Option<String> {
         let engine = &self.writer.as_ref()?.engine;
         let is_away = |top: &Arc<Top>| {

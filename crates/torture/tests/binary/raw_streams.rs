@@ -277,7 +277,8 @@ fn a_raw_package_keeps_its_roots() {
     assert_same(&sent, &received);
 }
 
-/// What an increment brings is wrapped with a key that nobody has given here; the keys inside are those that are loaded.
+/// What an increment brings is wrapped with a key that nobody has given here; the keys inside are those that are
+/// loaded.
 #[test]
 fn what_is_loaded_stays_so_when_the_passphrase_changed_elsewhere() {
     const OTHER: &str = "wrong donkey capacitor\n";
@@ -290,8 +291,13 @@ fn what_is_loaded_stays_so_when_the_passphrase_changed_elsewhere() {
         let told = ["zfs", "get", "-Hr", "-t", "filesystem", "-o", "name,value"];
         session.ok(&[&told[..], &["keystatus", "two/a"]].concat())
     };
-    change(&session.mount("one/a"), &mut random);
-    change(&session.mount("one/a/child"), &mut random);
+    let (files, child) = (
+        session.mount("one/a").join("files"),
+        session.mount("one/a/child"),
+    );
+    fs::create_dir(&files).expect("a directory");
+    change(&files, &mut random);
+    change(&child, &mut random);
     session.ok(&["zfs", "snapshot", "-r", "one/a@1"]);
     piped(&session, "-w -R one/a@1", "two/a");
     load(&session, "two/a");
@@ -299,8 +305,8 @@ fn what_is_loaded_stays_so_when_the_passphrase_changed_elsewhere() {
 
     let changed = session.given(OTHER, &["zfs", "change-key", "one/a"]);
     assert!(changed.status.success(), "{changed:?}");
-    change(&session.mount("one/a"), &mut random);
-    change(&session.mount("one/a/child"), &mut random);
+    change(&files, &mut random);
+    change(&child, &mut random);
     session.ok(&["zfs", "snapshot", "-r", "one/a@2"]);
     piped(&session, "-w -R -I @1 one/a@2", "-F two/a");
     assert_eq!(all(&session), "two/a\tavailable\ntwo/a/child\tavailable\n");

@@ -72,7 +72,9 @@ fn what_is_used_all_the_time_stays_beside_what_passes() {
     // Uses hold nothing beyond the bound.
     for number in 0..40 {
         cache.insert(key(number), number, BLOCK, Stay::InUse);
-        (0..40).for_each(|number| drop(cache.get(&key(number))));
+        for number in 0..40 {
+            let _ = cache.get(&key(number));
+        }
     }
     assert!(there(&cache, 0..40).len() <= 8);
 }
@@ -111,7 +113,7 @@ fn who_waits_for_a_block_gets_it_also_where_it_does_not_stay() {
                     while cache.statistics().shared_loads == 0 {
                         std::thread::yield_now();
                     }
-                    Ok((42, BLOCK))
+                    Ok::<_, &str>((42, BLOCK))
                 },
             )
         });
