@@ -446,8 +446,10 @@ impl<V: Clone> LoadGuard<'_, V> {
     /// Holds what was loaded, if nothing else came meanwhile: that is newer.
     fn bring(self, value: V, bytes: usize, stay: Stay) {
         let mut locked = self.slot.locked.lock();
-        let is_held = locked.is_current(&self.key, &self.pending_read)
-            && locked.blocks.insert(self.key, value.clone(), bytes, stay);
+        let mut is_held = false;
+        if locked.is_current(&self.key, &self.pending_read) {
+            is_held = locked.blocks.insert(self.key, value.clone(), bytes, stay);
+        }
         drop(locked);
         // Those who wait have it also where it does not stay.
         self.pending_read.finish(Done::Loaded(value));
