@@ -118,9 +118,12 @@ fn program(name: &str, file: &Path) -> Running {
     Running(command.spawn().expect("it runs"))
 }
 
-fn end_by_signal(child: &mut Child) {
+fn send_signal(child: &Child) {
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process")).expect("no zero");
     kill_process(pid, Signal::TERM).expect("it is there");
+}
+
+fn ended_by_signal(child: &mut Child) {
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("our child") {
@@ -193,8 +196,13 @@ fn a_signal_ends_a_wait() {
         let mut programs: Vec<_> = (1..READERS).map(stat).collect();
         programs.push(program("cat", &rig.file(1)));
         std::thread::sleep(Duration::from_millis(200));
+        // All, before the end of any is awaited: one that waits in the kernel for another one's look at the folder ends
+        // with that.
+        for program in &programs {
+            send_signal(&program.0);
+        }
         for program in &mut programs {
-            end_by_signal(&mut program.0);
+            ended_by_signal(&mut program.0);
         }
     }
     assert!(reader.waits());
