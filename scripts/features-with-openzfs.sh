@@ -5,7 +5,7 @@
 #
 #   features-with-openzfs.sh MILLPOND WORKDIR [FEATURE...]
 #
-# As root, where the module is loaded and its zpool, zfs and zdb are in PATH. Needs 1 GB in WORKDIR. A line for each
+# As root, where the module is loaded and its zpool, zfs and zdb are in PATH. Needs 2 GB in WORKDIR. A line for each
 # feature and direction (m: Millpond, k: the module): how it was where it was made, and after it was undone. What is wrong
 # is a line that begins with FAILED; the last line and the exit status say how many there are.
 set -u
@@ -85,8 +85,9 @@ uncheck() { must zp $W checkpoint -d -w p; }
 one zpool_checkpoint check uncheck enabled
 nosp() { must zp $W remove -w p $D/f/d2; }
 cls() { mk_fs -o special_small_blocks=64K && cp -r /etc/default $D/mnt/p/x/; }
-one allocation_classes cls nosp enabled "" "$D/f/d1 special $D/f/d2" 2
-clone() { must zf $W snapshot p@s && must zf $W clone p@s p/x && cp /bin/cat $D/mnt/p/x/ && rm $D/mnt/p/x/bash; }
+SIZE=512M one allocation_classes cls nosp enabled "" "$D/f/d1 special $D/f/d2" 2
+# One that shares little with its origin has no list.
+clone() { must zf $W snapshot p@s && must zf $W clone p@s p/x && cp /etc/hostname $D/mnt/p/x/; }
 unclone() { must zf $W destroy p/x && must zf $W destroy p@s; }
 one livelist clone unclone enabled
 redact() { must zf $W snapshot p@s && must zf $W clone p@s p/c && echo other > $D/mnt/p/c/passwd && must zf $W snapshot p/c@s && must zf $W redact p@s book p/c@s; }
@@ -105,11 +106,12 @@ one block_cloning refl unrefl enabled
 ddt() { must zf $W create -o dedup=on p/x && head -c 4M /dev/urandom > $D/mnt/p/x/a && cp --reflink=never $D/mnt/p/x/a $D/mnt/p/x/b; }
 one fast_dedup ddt undo_fs enabled
 rem() { must zp $W remove -w p $D/f/d2; }
-one device_removal rem nothing active "" "$D/f/d1 $D/f/d2" 2
+SIZE=512M one device_removal rem nothing active "" "$D/f/d1 $D/f/d2" 2
 obs() { must zp $W remove -w p $D/f/d2; rm -r $D/mnt/p/default; }
-one obsolete_counts obs nothing active "" "$D/f/d1 $D/f/d2" 2
+SIZE=512M one obsolete_counts obs nothing active "" "$D/f/d1 $D/f/d2" 2
 reb() { must zp $W attach -s -w p $D/f/d1 $D/f/d2; }
-one device_rebuild reb nothing active "" $D/f/d1 2
+# Active while it is under way.
+one device_rebuild reb nothing enabled "" $D/f/d1 2 enabled
 exp() { must zp $W attach -w p raidz1-0 $D/f/d4; }
 one raidz_expansion exp nothing active "" "raidz1 $D/f/d1 $D/f/d2 $D/f/d3" 4
 one draid nothing nothing active "" "draid1:2d:4c:1s $D/f/d1 $D/f/d2 $D/f/d3 $D/f/d4" 4
