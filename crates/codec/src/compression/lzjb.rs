@@ -69,15 +69,9 @@ fn find_match(src: &[u8], at: usize, table: &mut [u32; 1 << TABLE_BITS]) -> Opti
 }
 
 /// Three bytes as a number.
-#[inline(always)]
 fn triple(src: &[u8], at: usize) -> Option<u32> {
-    match src.get(at..at + MATCH_MIN + 1) {
-        Some(&[a, b, c, _]) => Some(u32::from_le_bytes([a, b, c, 0])),
-        _ => match src.get(at..at + MATCH_MIN)? {
-            &[a, b, c] => Some(u32::from_le_bytes([a, b, c, 0])),
-            _ => None,
-        },
-    }
+    let &[a, b, c] = src.get(at..)?.first_chunk::<MATCH_MIN>()?;
+    Some(u32::from_le_bytes([a, b, c, 0]))
 }
 
 /// See [`super::decompress`].
