@@ -1,6 +1,7 @@
 //! Reads a stream record by record; nothing is handed on whose checksum is wrong.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::ops::DerefMut;
 
 use base::ByteOrder;
 use codec::{ChecksumValue, RunningFletcher4};
@@ -13,6 +14,10 @@ use crate::{LIST_MAX, StreamError};
 /// [`RECORD_SIZE`], to count with.
 const RECORD_SIZE_U64: u64 = 312;
 const _: () = assert!(RECORD_SIZE == 312);
+
+/// Memory for a payload doubles as bytes come, from the first of these to steps of the second.
+const GROWTH_MIN: usize = 32 << 10;
+const GROWTH_MAX: usize = 1 << 20;
 
 /// What a record belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +50,14 @@ enum Place {
         packaged: bool,
     },
     End,
+}
+
+/// A record whose payload is still to be read.
+struct Head {
+    item: Item,
+    payload_length: u64,
+    /// Where the record after it stands.
+    next: Place,
 }
 
 /// Reads a stream.
@@ -116,17 +129,52 @@ impl<R: Read> Reader<R> {
         self.input
     }
 
-    /// The next record, with its payload in place of what `payload` had; nothing after the last.
+    /// The next record, with its payload in place of what `payload` had; nothing after the last. Memory is taken only
+    /// as bytes come.
     ///
     /// # Errors
     /// When the stream cannot be read, is cut short or is not as a sender makes it. It is then of no more use.
     pub fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Item>, StreamError> {
         payload.clear();
+        let Some(head) = self.next_head()? else {
+            return Ok(None);
+        };
+        let length = size_of_payload(head.payload_length)?;
+        while payload.len() < length {
+            let begin = payload.len();
+            let piece = (length - begin).min(begin.clamp(GROWTH_MIN, GROWTH_MAX));
+            payload.resize(begin + piece, 0);
+            self.read_exact(payload.get_mut(begin..).unwrap_or_default())?;
+        }
+        Ok(Some(self.finish(head, payload)))
+    }
+
+    /// The next record, with its payload in what `room` gives for so many bytes, which is asked once; nothing after the
+    /// last.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn next_in<P: DerefMut<Target = [u8]>>(
+        &mut self,
+        room: impl FnOnce(usize) -> P,
+    ) -> Result<Option<(Item, P)>, StreamError> {
+        let Some(head) = self.next_head()? else {
+            return Ok(None);
+        };
+        let mut payload = room(size_of_payload(head.payload_length)?);
+        self.read_exact(&mut payload)?;
+        Ok(Some((self.finish(head, &payload), payload)))
+    }
+
+    /// The next record, whose payload is still to be read.
+    fn next_head(&mut self) -> Result<Option<Head>, StreamError> {
         if self.place == Place::End {
             return Ok(None);
         }
         let place = std::mem::replace(&mut self.place, Place::End);
-        let bytes = self.read_record()?;
+        let mut bytes = [0; RECORD_SIZE];
+        self.read_exact(&mut bytes)?;
+        self.position = self.position.saturating_add(RECORD_SIZE_U64);
         // BEGIN's number is zero, which is the same in both orders.
         if bytes.first_chunk() == Some(&[0_u8; 4]) {
             self.order = order_of_begin(&bytes)?;
@@ -137,40 +185,33 @@ impl<R: Read> Reader<R> {
         let record = Record::decode(&bytes, self.order)?;
         let (part, next) = follow(place, &record)?;
         self.check(&bytes, &record, place == Place::Between)?;
-        let length = record.payload_length()?;
-        if length > self.list_max && matches!(record, Record::Begin(_)) {
-            return Err(StreamError::BadLength("BEGIN", length));
+        let payload_length = record.payload_length()?;
+        if payload_length > self.list_max && matches!(record, Record::Begin(_)) {
+            return Err(StreamError::BadLength("BEGIN", payload_length));
         }
-        self.read_payload(payload, length)?;
-        self.place = next;
-        Ok(Some(Item { part, record }))
+        Ok(Some(Head {
+            item: Item { part, record },
+            payload_length,
+            next,
+        }))
     }
 
-    fn read_record(&mut self) -> Result<RecordBytes, StreamError> {
-        let mut bytes = [0; RECORD_SIZE];
-        self.input.read_exact(&mut bytes).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+    /// A record whose payload has been read.
+    fn finish(&mut self, head: Head, payload: &[u8]) -> Item {
+        self.sum.feed(payload, self.order);
+        self.position = self.position.saturating_add(head.payload_length);
+        self.place = head.next;
+        head.item
+    }
+
+    fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), StreamError> {
+        self.input.read_exact(bytes).map_err(|error| {
+            if error.kind() == ErrorKind::UnexpectedEof {
                 StreamError::Truncated
             } else {
                 StreamError::Io(error)
             }
-        })?;
-        self.position = self.position.saturating_add(RECORD_SIZE_U64);
-        Ok(bytes)
-    }
-
-    /// Grows only as bytes come.
-    fn read_payload(&mut self, payload: &mut Vec<u8>, length: u64) -> Result<(), StreamError> {
-        if length == 0 {
-            return Ok(());
-        }
-        self.input.by_ref().take(length).read_to_end(payload)?;
-        if u64::try_from(payload.len()).ok() != Some(length) {
-            return Err(StreamError::Truncated);
-        }
-        self.sum.feed(payload, self.order);
-        self.position = self.position.saturating_add(length);
-        Ok(())
+        })
     }
 
     /// Feeds a record, and compares the checksum that it has with that of all before.
@@ -202,6 +243,11 @@ impl<R: Read> Reader<R> {
         self.sum.feed(trailer, self.order);
         Ok(())
     }
+}
+
+/// A length of a payload, which [`Record::payload_length`] has found to be one.
+fn size_of_payload(length: u64) -> Result<usize, StreamError> {
+    usize::try_from(length).map_err(|_| StreamError::BadLength("payload", length))
 }
 
 /// What a record belongs to, and what stands behind it.

@@ -79,10 +79,17 @@ fn read_all(input: impl Read) -> Result<Vec<(Item, Vec<u8>)>, StreamError> {
     let mut reader = Reader::new(input);
     let mut payload = Vec::new();
     let mut all = Vec::new();
-    while let Some(item) = reader.next(&mut payload)? {
-        all.push((item, payload.clone()));
+    loop {
+        // Both ways of reading, in turn.
+        let next = if all.len() % 2 == 0 {
+            let item = reader.next(&mut payload)?;
+            item.map(|item| (item, payload.clone()))
+        } else {
+            reader.next_in(|length| vec![0xee; length])?
+        };
+        let Some(next) = next else { return Ok(all) };
+        all.push(next);
     }
-    Ok(all)
 }
 
 #[test]

@@ -7,6 +7,7 @@ use base::ByteOrder;
 use base::queue::Bounded;
 use base::thread;
 use stream::{Item, Reader, Record};
+use sys::BufferMut;
 
 use super::ReceiveError;
 
@@ -22,8 +23,8 @@ const BATCH_RECORDS: usize = 512;
 pub struct Piece {
     /// The record.
     pub item: Item,
-    /// Its payload.
-    pub payload: Vec<u8>,
+    /// Its payload, in memory that a block can take over.
+    pub payload: BufferMut,
     /// The byte order of the stream.
     pub order: ByteOrder,
     /// How many bytes of the stream were read with it.
@@ -96,9 +97,8 @@ fn fill<R: Read>(mut reader: Reader<R>, queue: &Bounded<Batch>) {
     let mut pieces = Vec::new();
     let mut bytes = 0;
     loop {
-        let mut payload = Vec::new();
-        let (end, is_full) = match reader.next(&mut payload) {
-            Ok(Some(item)) => {
+        let (end, is_full) = match reader.next_in(BufferMut::scratch) {
+            Ok(Some((item, payload))) => {
                 bytes += payload.len();
                 // What begins or ends is waited for.
                 let is_edge = matches!(item.record, Record::Begin(_) | Record::End(_));

@@ -14,7 +14,7 @@ use format::stream::{
     WriteEmbeddedRecord, WriteRecord,
 };
 use stream::{Record, embedded_contents, spill_offset};
-use sys::Buffer;
+use sys::BufferMut;
 use txg::Engine;
 
 use super::{Incoming, Piece, ReceiveError};
@@ -142,7 +142,7 @@ impl Applier<'_> {
                 if self.substream.is_sealed {
                     self.sealed_object(record, &payload)?;
                 } else {
-                    self.object(record, payload)?;
+                    self.object(record, &payload)?;
                 }
             }
             Record::FreeObjects(record) => self.free_objects(record)?,
@@ -216,18 +216,18 @@ impl Applier<'_> {
         Ok(found)
     }
 
-    fn write(&mut self, record: &WriteRecord, payload: Vec<u8>) -> Result<()> {
+    fn write(&mut self, record: &WriteRecord, payload: BufferMut) -> Result<()> {
         let object = self.known(record.object)?;
         let size = record.logical_size;
         if !(512..=BLOCK_MAX).contains(&size) || record.offset.checked_add(size).is_none() {
             return Err(ReceiveError::Invalid("a block of no valid size"));
         }
         if self.substream.is_sealed {
-            return self.write_sealed(&object, record, &payload);
+            return self.write_sealed(&object, record, payload);
         }
         let mut data = decompressed(record.compression, payload, size)?;
         self.swap(object_type(record.kind)?, &mut data);
-        self.write_data(&object, record.offset, &data)
+        self.write_data(&object, record.offset, data)
     }
 
     fn write_embedded(&mut self, record: &WriteEmbeddedRecord, payload: &[u8]) -> Result<()> {
@@ -241,10 +241,10 @@ impl Applier<'_> {
             return self.set_spill(&object, &data);
         }
         self.swap(object.info().object_type, &mut data);
-        self.write_data(&object, record.offset, &data)
+        self.write_data(&object, record.offset, BufferMut::from_slice(&data))
     }
 
-    fn write_data(&mut self, object: &Arc<Object>, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_data(&mut self, object: &Arc<Object>, offset: u64, data: BufferMut) -> Result<()> {
         self.comes_next(object.id(), offset)?;
         let block_bytes = object.block_size();
         let size = u64::from(block_bytes);
@@ -259,9 +259,9 @@ impl Applier<'_> {
             ..Reservation::default()
         })?;
         if is_block {
-            object.write_block(&tx, offset / size, Buffer::from_slice(data))?;
+            object.write_block(&tx, offset / size, data.freeze())?;
         } else {
-            object.write(&tx, offset, data)?;
+            object.write(&tx, offset, &data)?;
         }
         self.note(&tx, object.id(), offset);
         Ok(())
@@ -278,7 +278,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    fn spill(&mut self, record: &SpillRecord, mut payload: Vec<u8>) -> Result<()> {
+    fn spill(&mut self, record: &SpillRecord, mut payload: BufferMut) -> Result<()> {
         if record.flags & SPILL_UNMODIFIED != 0 && self.substream.says_spill {
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl Applier<'_> {
         }
         let object = self.known(record.object)?;
         if self.substream.is_sealed {
-            return self.set_sealed_spill(&object, record, &payload);
+            return self.set_sealed_spill(&object, record, payload);
         }
         if record.compressed_size != 0 {
             return Err(ReceiveError::Invalid("a compressed spill block"));
@@ -461,7 +461,7 @@ pub(super) fn object_type(number: u32) -> Result<ObjectType> {
 }
 
 /// The bytes of a block that may be compressed.
-pub(super) fn decompressed(number: u8, payload: Vec<u8>, size: u64) -> Result<Vec<u8>> {
+pub(super) fn decompressed(number: u8, payload: BufferMut, size: u64) -> Result<BufferMut> {
     let invalid = ReceiveError::Invalid;
     let size = usize::try_from(size).map_err(|_| invalid("a block of no valid size"))?;
     if number == 0 {
@@ -470,7 +470,7 @@ pub(super) fn decompressed(number: u8, payload: Vec<u8>, size: u64) -> Result<Ve
             .ok_or(invalid("a block of no valid size"));
     }
     let kind = Compression::from_id(number).map_err(|_| invalid("no such compression"))?;
-    let mut data = vec![0; size];
+    let mut data = BufferMut::zeroed(size);
     codec::decompress(kind, &payload, &mut data)
         .map_err(|_| invalid("a block that cannot be decompressed"))?;
     Ok(data)

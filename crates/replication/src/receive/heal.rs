@@ -14,6 +14,7 @@ use format::{BlockPointer, DnodePhys};
 use pipeline::{Healing, Offered};
 use pool::Pool;
 use stream::{Record, embedded_contents, spill_offset};
+use sys::BufferMut;
 
 use super::apply::{BLOCK_MAX, decompressed};
 use super::{Incoming, Piece, ReceiveError};
@@ -90,7 +91,7 @@ impl Healer<'_> {
         match &piece.item.record {
             Record::Write(record) => self.write(record, piece.payload),
             Record::WriteEmbedded(record) => self.write_embedded(record, &piece.payload),
-            Record::Spill(record) => self.spill(record, piece.payload),
+            Record::Spill(record) => self.spill(record, &piece.payload),
             Record::Begin(_) => Err(ReceiveError::Invalid("BEGIN within a stream")),
             Record::WriteByReference(_) => Err(ReceiveError::Invalid("a block by reference")),
             Record::Object(_)
@@ -127,7 +128,7 @@ impl Healer<'_> {
         self.healed.first_lost.get_or_insert((object, offset, why));
     }
 
-    fn write(&mut self, record: &WriteRecord, payload: Vec<u8>) -> Result<()> {
+    fn write(&mut self, record: &WriteRecord, payload: BufferMut) -> Result<()> {
         let size = record.logical_size;
         if !(512..=BLOCK_MAX).contains(&size) || record.offset.checked_add(size).is_none() {
             return Err(ReceiveError::Invalid("a block of no valid size"));
@@ -180,20 +181,20 @@ impl Healer<'_> {
         Ok(())
     }
 
-    fn spill(&mut self, record: &SpillRecord, payload: Vec<u8>) -> Result<()> {
+    fn spill(&mut self, record: &SpillRecord, payload: &[u8]) -> Result<()> {
         let object = record.object;
         let Some(dnode) = self.dnode(object, 0)? else {
             return Ok(());
         };
         if !self.is_sealed {
-            self.spill_contents(&dnode, object, Offered::Content(&payload));
+            self.spill_contents(&dnode, object, Offered::Content(payload));
             return Ok(());
         }
         let mark = (record.salt, record.iv, record.mac);
         if let Some(pointer) = dnode.spill {
             let place = (Bookmark::spill(self.blocks.set(), object), 0);
             if self.is_stored_so(&pointer, record.compression, mark) {
-                self.offer(&pointer, place, Offered::Stored(&payload), true);
+                self.offer(&pointer, place, Offered::Stored(payload), true);
             } else {
                 self.unlike(&pointer, place);
             }

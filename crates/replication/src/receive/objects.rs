@@ -30,7 +30,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<Self> {
+    fn of(record: &ObjectRecord, bonus: &[u8]) -> Result<Self> {
         let slots = record.slots.max(1);
         let bonus_len = u16::try_from(record.bonus_length).ok();
         let capacity = usize::from(slots) * 512 - 64 - 128;
@@ -51,7 +51,7 @@ impl Wanted {
         if bonus_kind != ObjectType::NONE && !bonus_kind.is_valid() {
             return Err(ReceiveError::Invalid("no such type of objects"));
         }
-        bonus.truncate(usize::from(bonus_len));
+        let bonus = bonus.get(..usize::from(bonus_len)).unwrap_or(bonus);
         Ok(Self {
             id: record.object,
             shape: placed(
@@ -67,7 +67,7 @@ impl Wanted {
             )?,
             checksum: record.checksum,
             compression: record.compression,
-            bonus,
+            bonus: bonus.to_vec(),
             has_spill: record.flags & OBJECT_HAS_SPILL != 0,
         })
     }
@@ -92,7 +92,7 @@ pub(super) fn kind_of_object(number: u32) -> Result<ObjectType> {
 }
 
 impl Applier<'_> {
-    pub(super) fn object(&mut self, record: &ObjectRecord, bonus: Vec<u8>) -> Result<()> {
+    pub(super) fn object(&mut self, record: &ObjectRecord, bonus: &[u8]) -> Result<()> {
         let mut wanted = Wanted::of(record, bonus)?;
         self.swap(wanted.shape.bonus_type, &mut wanted.bonus);
         self.highest = self.highest.max(wanted.id);

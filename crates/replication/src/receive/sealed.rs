@@ -15,7 +15,7 @@ use format::dnode::{BLOCK_SIZE, LEVELS_MAX, SLOTS_PER_BLOCK, bonus_capacity, poi
 use format::stream::{
     OBJECT_HAS_SPILL, ObjectRangeRecord, ObjectRecord, RAW_BYTE_SWAP, SpillRecord, WriteRecord,
 };
-use sys::Buffer;
+use sys::BufferMut;
 
 use super::ReceiveError;
 use super::apply::{Applier, BLOCK_MAX};
@@ -201,7 +201,7 @@ impl Applier<'_> {
         &mut self,
         object: &Arc<Object>,
         record: &WriteRecord,
-        payload: &[u8],
+        payload: BufferMut,
     ) -> Result<()> {
         self.check_order(record.flags)?;
         let size = u64::from(object.block_size());
@@ -217,10 +217,11 @@ impl Applier<'_> {
             iv: record.iv,
             mac: record.mac,
         };
+        let write_bytes = payload.len() as u64;
         let sealed = sealed_block(form, record.compressed_size, payload)?;
         self.comes_next(object.id(), record.offset)?;
         let tx = self.begin(Reservation {
-            write_bytes: payload.len() as u64,
+            write_bytes,
             block_bytes: object.block_size(),
             objects: 1,
             ..Reservation::default()
@@ -235,7 +236,7 @@ impl Applier<'_> {
         &self,
         object: &Arc<Object>,
         record: &SpillRecord,
-        payload: &[u8],
+        payload: BufferMut,
     ) -> Result<()> {
         self.check_order(record.flags)?;
         let form = SealedForm {
@@ -245,9 +246,10 @@ impl Applier<'_> {
             iv: record.iv,
             mac: record.mac,
         };
+        let write_bytes = payload.len() as u64;
         let sealed = sealed_block(form, record.compressed_size, payload)?;
         let tx = self.begin(Reservation {
-            write_bytes: payload.len() as u64,
+            write_bytes,
             objects: 1,
             ..Reservation::default()
         })?;
@@ -263,7 +265,7 @@ fn compression(number: u8) -> Result<Compression> {
 }
 
 /// A stored block, if it has the size that the record says and a block can have.
-fn sealed_block(form: SealedForm, size: u64, payload: &[u8]) -> Result<SealedBlock> {
+fn sealed_block(form: SealedForm, size: u64, payload: BufferMut) -> Result<SealedBlock> {
     let stored = payload.len() as u64;
     let is_sized = if form.compression == Compression::Off {
         stored == form.lsize
@@ -280,7 +282,7 @@ fn sealed_block(form: SealedForm, size: u64, payload: &[u8]) -> Result<SealedBlo
         return Err(ReceiveError::Invalid("a stored block of no valid size"));
     }
     Ok(SealedBlock {
-        stored: Buffer::from_slice(payload),
+        stored: payload.freeze(),
         form,
     })
 }
