@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sys::Buffer;
+
 /// Why a request failed, as the protocol can say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -31,11 +33,11 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// They cannot be read.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault>;
-    /// Writes bytes; with `durable` they are there after a crash.
+    /// Writes bytes, in buffers that end where blocks do; with `durable` they are there after a crash.
     ///
     /// # Errors
     /// They cannot be written.
-    fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), Fault>;
+    fn write(&self, offset: u64, data: Vec<Buffer>, durable: bool) -> Result<(), Fault>;
     /// Makes a range zeroes, which may free it.
     ///
     /// # Errors

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread_pool::ThreadPool;
+use sys::Buffer;
 
 use crate::extents::extents;
 use crate::negotiation::{Agreed, negotiate};
 use crate::reply::Replies;
 use crate::wire::{
     BLOCK_STATUS, CACHE, DISCONNECT, DONT_FRAGMENT, FLUSH, FUA, NO_HOLE, READ, REQUEST_MAGIC,
-    REQUEST_ONE, TRIM, WRITE, WRITE_ZEROES, payload, u16_of, u32_of, u64_of,
+    REQUEST_ONE, TRIM, WRITE, WRITE_ZEROES, buffers, u16_of, u32_of, u64_of,
 };
 use crate::{Beginning, Disk, Exports, Fault, NbdError};
 
@@ -24,10 +25,11 @@ pub const MEMORY_MAX: u32 = 32 << 20;
 const REQUESTS_MAX: u32 = 64;
 /// Parts of a read, or of what is told of a range.
 const EXTENTS_MAX: usize = 512;
-/// Bytes that are read at once from the connection.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes that are read at once from the connection. What is longer goes by this buffer: requests are small, and what
+/// lies in it of data is copied once more.
+const BUFFER_BYTES: usize = 16 << 10;
 /// Zeroes that are written at once.
-const ZEROES_BYTES: usize = 1 << 20;
+const ZEROES_BYTES: u64 = 1 << 20;
 
 /// A request.
 struct Request {
@@ -36,7 +38,7 @@ struct Request {
     cookie: u64,
     offset: u64,
     length: u32,
-    data: Vec<u8>,
+    data: Vec<Buffer>,
 }
 
 /// What is under way.
@@ -117,7 +119,8 @@ fn requests<R: Read, W: Write + Send + 'static>(
         }
         connection.reserve(request.memory());
         if has_payload {
-            match payload(input, request.length) {
+            let range = (request.offset, request.length);
+            match buffers(input, range, connection.disk.block_size()) {
                 Ok(data) => request.data = data,
                 Err(error) => {
                     connection.release(request.memory());
@@ -128,7 +131,7 @@ fn requests<R: Read, W: Write + Send + 'static>(
         let own = Arc::clone(connection);
         let job = move || {
             let memory = request.memory();
-            own.answer(&request);
+            own.answer(request);
             own.release(memory);
         };
         if let Err(job) = workers.run(Box::new(job)) {
@@ -176,10 +179,10 @@ impl<W: Write> Connection<W> {
         }
     }
 
-    fn answer(&self, request: &Request) {
+    fn answer(&self, request: Request) {
         match request.kind {
-            READ => self.read(request),
-            BLOCK_STATUS => self.status(request),
+            READ => self.read(&request),
+            BLOCK_STATUS => self.status(&request),
             _ => self.replies.done(request.cookie, self.change(request)),
         }
     }
@@ -193,7 +196,7 @@ impl<W: Write> Connection<W> {
         Ok(())
     }
 
-    fn change(&self, request: &Request) -> Result<(), Fault> {
+    fn change(&self, request: Request) -> Result<(), Fault> {
         let (offset, length) = (request.offset, u64::from(request.length));
         let durable = request.flags & FUA != 0;
         let allowed = match request.kind {
@@ -205,21 +208,21 @@ impl<W: Write> Connection<W> {
         }
         match request.kind {
             FLUSH => self.disk.flush(),
-            CACHE => self.check(request, Fault::Invalid),
+            CACHE => self.check(&request, Fault::Invalid),
             WRITE | WRITE_ZEROES | TRIM if self.disk.is_read_only() => Err(Fault::ReadOnly),
             WRITE => {
-                self.check(request, Fault::NoSpace)?;
-                self.disk.write(offset, &request.data, durable)
+                self.check(&request, Fault::NoSpace)?;
+                self.disk.write(offset, request.data, durable)
             }
             WRITE_ZEROES => {
-                self.check(request, Fault::NoSpace)?;
+                self.check(&request, Fault::NoSpace)?;
                 if request.flags & NO_HOLE == 0 {
                     return self.disk.write_zeroes(offset, length, durable);
                 }
                 self.zeroes(offset, length, durable)
             }
             TRIM => {
-                self.check(request, Fault::Invalid)?;
+                self.check(&request, Fault::Invalid)?;
                 self.disk.trim(offset, length, durable)
             }
             _ => Err(Fault::Invalid),
@@ -228,20 +231,17 @@ impl<W: Write> Connection<W> {
 
     /// Zeroes that are written as any bytes are.
     fn zeroes(&self, offset: u64, length: u64, durable: bool) -> Result<(), Fault> {
-        let size = usize::try_from(length).map_or(ZEROES_BYTES, |size| size.min(ZEROES_BYTES));
-        let zeroes = vec![0; size];
         let mut done = 0;
         while done < length {
-            let piece = (length - done).min(zeroes.len().try_into().unwrap_or(u64::MAX));
-            let bytes = usize::try_from(piece)
-                .ok()
-                .and_then(|piece| zeroes.get(..piece));
-            let bytes = bytes.ok_or(Fault::Invalid)?;
-            let is_last = done + piece == length;
-            self.disk.write(offset + done, bytes, durable && is_last)?;
+            let piece = (length - done).min(ZEROES_BYTES);
+            let at = offset + done;
+            let range = (at, u32::try_from(piece).map_err(|_| Fault::Invalid)?);
+            let zeroes = buffers(&mut std::io::repeat(0), range, self.disk.block_size());
+            let zeroes = zeroes.map_err(|_| Fault::Io)?;
             done += piece;
+            self.disk.write(at, zeroes, durable && done == length)?;
         }
-        if durable && length > zeroes.len().try_into().unwrap_or(u64::MAX) {
+        if durable && length > ZEROES_BYTES {
             return self.disk.flush();
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use base::queue::Bounded;
 use base::thread::Role;
 use base::thread_pool::ThreadPool;
+use sys::Buffer;
 
 use super::wire::*;
 use super::*;
@@ -53,10 +54,15 @@ impl Disk for Memory {
         out.copy_from_slice(&self.bytes.lock().unwrap()[from..from + out.len()]);
         Ok(())
     }
-    fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), Fault> {
-        let from = offset as usize;
-        self.bytes.lock().unwrap()[from..from + data.len()].copy_from_slice(data);
-        self.note(format!("write {offset} {} {durable}", data.len()));
+    fn write(&self, offset: u64, data: Vec<Buffer>, durable: bool) -> Result<(), Fault> {
+        let mut at = offset as usize;
+        for buffer in &data {
+            assert!(buffer.len() <= BLOCK - at % BLOCK, "beyond a block");
+            self.bytes.lock().unwrap()[at..at + buffer.len()].copy_from_slice(buffer);
+            at += buffer.len();
+        }
+        let length = at - offset as usize;
+        self.note(format!("write {offset} {length} {durable}"));
         Ok(())
     }
     fn write_zeroes(&self, offset: u64, length: u64, durable: bool) -> Result<(), Fault> {
@@ -309,10 +315,14 @@ fn changes_reach_the_disk_as_asked() {
     let disk = disk(false);
     let mut write = request(WRITE, FUA, 512, 4);
     write.extend(b"data");
+    // Across the ends of blocks: the disk gets it cut there.
+    let mut long = request(WRITE, 0, 500, 1100);
+    long.extend((0..1100).map(|at| at as u8));
     let answers = structured(
         &disk,
         &[
             write,
+            long,
             request(FLUSH, 0, 0, 0),
             request(TRIM, 0, 1024, 1024),
             request(WRITE_ZEROES, FUA, 0, 1024),
@@ -320,9 +330,10 @@ fn changes_reach_the_disk_as_asked() {
             request(CACHE, 0, 0, 10),
         ],
     );
-    assert_eq!(answers, done().repeat(6));
+    assert_eq!(answers, done().repeat(7));
     let log = [
         "write 512 4 true",
+        "write 500 1100 false",
         "flush",
         "trim 1024 1024 false",
         "zeroes 0 1024 true",

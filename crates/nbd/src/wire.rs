@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use sys::{Buffer, BufferMut};
+
 /// `NBDMAGIC`.
 pub(crate) const MAGIC: u64 = 0x4E42_444D_4147_4943;
 /// `IHAVEOPT`.
@@ -110,12 +112,42 @@ pub(crate) fn u64_of(input: &mut impl Read) -> io::Result<u64> {
     bytes(input).map(u64::from_be_bytes)
 }
 
-/// Reads `length` bytes; grows only as they come.
+/// Memory for what somebody announces doubles as it comes, from the first of these to steps of the second.
+const GROWTH_MIN: usize = 32 << 10;
+const GROWTH_MAX: usize = 1 << 20;
+
+/// Reads `length` bytes; memory is taken only as they come.
 pub(crate) fn payload(input: &mut impl Read, length: u32) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut found = Vec::new();
-    input.take(length.into()).read_to_end(&mut found)?;
-    if u32::try_from(found.len()).ok() != Some(length) {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    while found.len() < length {
+        let begin = found.len();
+        let piece = (length - begin).min(begin.clamp(GROWTH_MIN, GROWTH_MAX));
+        found.resize(begin + piece, 0);
+        input.read_exact(found.get_mut(begin..).unwrap_or_default())?;
+    }
+    Ok(found)
+}
+
+/// Reads `length` bytes that are to be written at `offset` into buffers that end where blocks do. Memory is taken only
+/// as they come.
+pub(crate) fn buffers(
+    input: &mut impl Read,
+    (offset, length): (u64, u32),
+    block_size: u32,
+) -> io::Result<Vec<Buffer>> {
+    let block = u64::from(block_size.clamp(512, 16 << 20));
+    let mut left = u64::from(length);
+    let mut at = offset;
+    let mut found = Vec::new();
+    while left > 0 {
+        let piece = left.min(block - at % block);
+        let mut buffer = BufferMut::scratch(usize::try_from(piece).unwrap_or(0));
+        input.read_exact(&mut buffer)?;
+        found.push(buffer.freeze());
+        // What leads beyond all disks is refused once it is read.
+        at = at.wrapping_add(piece);
+        left -= piece;
     }
     Ok(found)
 }

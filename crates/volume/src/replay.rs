@@ -127,11 +127,10 @@ impl Applier {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let left = self.volume.size().saturating_sub(offset);
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-        self.volume.write_piece(
-            offset.min(self.volume.size()),
-            bytes.get(..length).unwrap_or_default(),
-            false,
-        )
+        let offset = offset.min(self.volume.size());
+        let bytes = bytes.get(..length).unwrap_or_default();
+        let buffers = self.volume.cut(offset, bytes);
+        self.volume.write_piece(offset, buffers, false)
     }
 
     fn free(&self, offset: u64, length: u64) -> Result<()> {

@@ -8,6 +8,7 @@ use dmu::{Reservation, Tx, tunables};
 use dsl::volume::{DATA, Resizing};
 use format::intent_log::Change;
 use intent::{Data, Entry, Scope, SyncPolicy, WriteEntry};
+use sys::Buffer;
 
 use crate::tunables::{COPIED_BYTES_MAX, PIECE_BYTES};
 use crate::volume::{Durability, Volume, Writing};
@@ -53,26 +54,82 @@ impl Volume {
         self.writing()?;
         self.check_range(offset, data.len() as u64)?;
         let at_once = self.is_at_once(durability);
+        let unit = self.piece_bytes();
         let mut at = offset;
         let mut left = data;
         while !left.is_empty() {
             // Pieces end where those of others would: blocks are then written whole.
-            let unit = PIECE_BYTES.get().max(u64::from(self.block_size()));
             let length = unit - at % unit;
             let length = usize::try_from(length)
                 .unwrap_or(usize::MAX)
                 .min(left.len());
             let (piece, rest) = left.split_at(length);
-            self.write_piece(at, piece, at_once)?;
+            self.write_piece(at, self.cut(at, piece), at_once)?;
             at = at.saturating_add(length as u64);
             left = rest;
         }
         if at_once { self.commit() } else { Ok(()) }
     }
 
+    /// Writes what buffers hold, one behind the other from `offset` on; one that is a block becomes it without a copy.
+    /// What fails in the middle has written the pieces before that, each as a whole.
+    ///
+    /// # Errors
+    /// As [`Volume::write_at`].
+    pub fn write_buffers(
+        &self,
+        offset: u64,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.writing()?;
+        self.check_range(offset, length_of(&buffers))?;
+        let at_once = self.is_at_once(durability);
+        let unit = self.piece_bytes();
+        let mut at = offset;
+        let mut piece = Vec::new();
+        let mut end = offset;
+        for buffer in buffers {
+            let next = end.saturating_add(buffer.len() as u64);
+            if next.saturating_sub(at - at % unit) > unit && !piece.is_empty() {
+                self.write_piece(at, std::mem::take(&mut piece), at_once)?;
+                at = end;
+            }
+            end = next;
+            piece.push(buffer);
+        }
+        if !piece.is_empty() {
+            self.write_piece(at, piece, at_once)?;
+        }
+        if at_once { self.commit() } else { Ok(()) }
+    }
+
+    /// What one transaction writes at most; whole blocks.
+    fn piece_bytes(&self) -> u64 {
+        let block = u64::from(self.block_size()).max(1);
+        PIECE_BYTES.get().max(1).next_multiple_of(block)
+    }
+
+    /// Copies of bytes that are to be written at `offset`, cut where blocks end.
+    pub(crate) fn cut(&self, offset: u64, data: &[u8]) -> Vec<Buffer> {
+        let block = self.block_size().max(1) as usize;
+        let within = usize::try_from(offset % block as u64).unwrap_or(0);
+        let (first, rest) = data.split_at(data.len().min(block - within));
+        let pieces = std::iter::once(first).chain(rest.chunks(block));
+        pieces
+            .filter(|piece| !piece.is_empty())
+            .map(Buffer::from_slice)
+            .collect()
+    }
+
     /// Writes in one transaction.
-    pub(crate) fn write_piece(&self, offset: u64, data: &[u8], at_once: bool) -> Result<()> {
-        let length = data.len() as u64;
+    pub(crate) fn write_piece(
+        &self,
+        offset: u64,
+        buffers: Vec<Buffer>,
+        at_once: bool,
+    ) -> Result<()> {
+        let length = length_of(&buffers);
         self.data.prepare_write(offset, length)?;
         let tx = self.begin(Reservation {
             write_bytes: length,
@@ -80,32 +137,52 @@ impl Volume {
             objects: 1,
             ..Reservation::default()
         })?;
+        let entry = self.write_entry(offset, &buffers, at_once);
         let _one_at_a_time = self.changes.lock();
         // It may have been made smaller meanwhile.
         self.check_range(offset, length)?;
         self.data.begin_write(&tx, offset, length)?;
-        self.data.write(&tx, offset, data)?;
-        self.record_write(&tx, offset, data, at_once)
+        let block = u64::from(self.block_size());
+        let mut at = offset;
+        for buffer in buffers {
+            let length = buffer.len() as u64;
+            if length == block && at.is_multiple_of(block) {
+                self.data.write_block(&tx, at / block, buffer)?;
+            } else {
+                self.data.write(&tx, at, &buffer)?;
+            }
+            at = at.saturating_add(length);
+        }
+        self.record_write(&tx, entry)
     }
 
-    fn record_write(&self, tx: &Tx, offset: u64, data: &[u8], at_once: bool) -> Result<()> {
-        let log = &self.writing.as_ref().ok_or(VolumeError::ReadOnly)?.log;
-        if !log.records() {
-            log.append_nothing(tx);
-            return Ok(());
-        }
-        let is_short = data.len() <= COPIED_BYTES_MAX.count();
-        let entry = WriteEntry {
+    fn write_entry(&self, offset: u64, buffers: &[Buffer], at_once: bool) -> WriteEntry {
+        let length = length_of(buffers);
+        let is_short = length <= COPIED_BYTES_MAX.get();
+        WriteEntry {
             object: DATA,
             offset,
-            length: data.len() as u64,
+            length,
             data: if at_once && is_short {
-                Data::Copied(data.into())
+                Data::Copied(
+                    buffers
+                        .iter()
+                        .flat_map(|buffer| buffer.iter().copied())
+                        .collect(),
+                )
             } else {
                 Data::Later
             },
-        };
-        log.append(tx, Scope::Object(DATA), vec![Entry::Write(entry)]);
+        }
+    }
+
+    fn record_write(&self, tx: &Tx, entry: WriteEntry) -> Result<()> {
+        let log = &self.writing.as_ref().ok_or(VolumeError::ReadOnly)?.log;
+        if log.records() {
+            log.append(tx, Scope::Object(DATA), vec![Entry::Write(entry)]);
+        } else {
+            log.append_nothing(tx);
+        }
         Ok(())
     }
 
@@ -291,4 +368,9 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// The bytes of buffers together.
+fn length_of(buffers: &[Buffer]) -> u64 {
+    buffers.iter().map(|buffer| buffer.len() as u64).sum()
 }

@@ -12,7 +12,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("codec", 2),
     ("format", 3),
     ("crypto", 4),
-    ("nbd", 1),
+    ("nbd", 2),
     ("program", 1),
     ("tls", 1),
     ("stream", 4),

@@ -7,6 +7,7 @@ use base::queue::Bounded;
 use base::thread::Role;
 use base::thread_pool::ThreadPool;
 use nbd::{Beginning, Disk, Exports, Fault};
+use sys::Buffer;
 
 use super::*;
 
@@ -34,9 +35,12 @@ impl Disk for Bytes {
         out.copy_from_slice(&self.0.lock().unwrap()[from..from + out.len()]);
         Ok(())
     }
-    fn write(&self, offset: u64, data: &[u8], _durable: bool) -> Result<(), Fault> {
-        let from = offset as usize;
-        self.0.lock().unwrap()[from..from + data.len()].copy_from_slice(data);
+    fn write(&self, offset: u64, data: Vec<Buffer>, _durable: bool) -> Result<(), Fault> {
+        let mut at = offset as usize;
+        for buffer in &data {
+            self.0.lock().unwrap()[at..at + buffer.len()].copy_from_slice(buffer);
+            at += buffer.len();
+        }
         Ok(())
     }
     fn write_zeroes(&self, _offset: u64, _length: u64, _durable: bool) -> Result<(), Fault> {

@@ -10,6 +10,7 @@ use base::queue::Bounded;
 use base::thread::{self, Role};
 use base::thread_pool::ThreadPool;
 use nbd::{Beginning, Client, Disk, Exports, Fault, Limits, NbdError};
+use sys::Buffer;
 
 use crate::target::{Target, targets};
 
@@ -107,8 +108,8 @@ impl Disk for Striped {
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         within(offset, out.len() as u64)
     }
-    fn write(&self, offset: u64, data: &[u8], _durable: bool) -> Result<(), Fault> {
-        within(offset, data.len() as u64)
+    fn write(&self, offset: u64, data: Vec<Buffer>, _durable: bool) -> Result<(), Fault> {
+        within(offset, data.iter().map(|buffer| buffer.len() as u64).sum())
     }
     fn write_zeroes(&self, offset: u64, length: u64, _durable: bool) -> Result<(), Fault> {
         within(offset, length)

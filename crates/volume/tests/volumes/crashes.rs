@@ -8,6 +8,7 @@ use pool::NewDevice;
 use sim::SimulatedDisk;
 use std::path::Path;
 use std::sync::Arc;
+use sys::Buffer;
 use torture::hesitant;
 use torture::random::{Random, seed, seeds};
 use torture::test_pool::{POOL, TestPool, image};
@@ -46,6 +47,26 @@ impl Player<'_> {
         (offset, length.min(SIZE - offset))
     }
 
+    /// Bytes in buffers that end where blocks do, and now and then before.
+    fn cut(&mut self, offset: usize, bytes: &[u8]) -> Vec<Buffer> {
+        let block = self.volume.block_size() as usize;
+        let mut at = offset;
+        let mut left = bytes;
+        let mut buffers = Vec::new();
+        while !left.is_empty() {
+            let longest = left.len().min(block - at % block);
+            let length = match self.random.one_in(8) {
+                true => 1 + self.random.below(longest),
+                false => longest,
+            };
+            let (piece, rest) = left.split_at(length);
+            buffers.push(Buffer::from_slice(piece));
+            at += length;
+            left = rest;
+        }
+        buffers
+    }
+
     /// One operation; whether all is durable then.
     fn step(&mut self) -> bool {
         let (offset, length) = self.range();
@@ -57,7 +78,12 @@ impl Player<'_> {
         match self.random.below(10) {
             0..=4 => {
                 let bytes = self.random.bytes(length);
-                self.volume.write_at(at, &bytes, durability).unwrap();
+                if self.random.one_in(2) {
+                    self.volume.write_at(at, &bytes, durability).unwrap();
+                } else {
+                    let buffers = self.cut(offset, &bytes);
+                    self.volume.write_buffers(at, buffers, durability).unwrap();
+                }
                 self.now[offset..offset + length].copy_from_slice(&bytes);
                 durability == Durability::AtOnce
             }

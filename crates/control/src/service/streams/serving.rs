@@ -7,7 +7,7 @@ use admin::{Caller, Failure, FailureKind, ServeRequest};
 use base::queue::Bounded;
 use base::thread_pool::ThreadPool;
 use nbd::{Beginning, Disk, Exports, Fault};
-use sys::PassedDescriptor;
+use sys::{Buffer, PassedDescriptor};
 use volume::{Durability, VolumeError};
 
 use crate::service::delegation::actor_of;
@@ -143,10 +143,10 @@ impl Disk for ServedVolume {
         self.volume.read_at(offset, out).map_err(fault)
     }
 
-    fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), Fault> {
+    fn write(&self, offset: u64, data: Vec<Buffer>, durable: bool) -> Result<(), Fault> {
         let volume = self.writable()?;
         volume
-            .write_at(offset, data, durability(durable))
+            .write_buffers(offset, data, durability(durable))
             .map_err(fault)
     }
 
