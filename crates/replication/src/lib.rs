@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod blocks;
+mod features;
 pub mod receive;
 mod redaction;
 pub mod send;

@@ -7,10 +7,7 @@ use crypto::{KeyFormat, KeyMaterial, PBKDF2_ITERATIONS_SECONDS, StoredKeys, Wrap
 use dmu::SealedShape;
 use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, SealedStream, StreamRedaction};
 use dsl::{Dataset, DatasetFeature, Dsl, ResumePoint, ResumeState};
-use format::features::{
-    EMBEDDED_DATA, ENCRYPTION, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME,
-    LZ4_COMPRESS, REDACTED_DATASETS, ZSTD_COMPRESS,
-};
+use format::features::{EMBEDDED_DATA, Feature, LZ4_COMPRESS};
 use format::nvlist::Value;
 use format::redaction::SNAPSHOTS_MAX;
 use format::stream::{
@@ -21,6 +18,7 @@ use stream::{Features, begin_name, decode_list};
 
 use super::objects::{CHECKSUMS, COMPRESSIONS};
 use super::{ReceiveError, Substream};
+use crate::features::InStreams;
 
 /// The head of a stream.
 #[derive(Clone, Debug)]
@@ -133,24 +131,21 @@ impl Head {
     /// # Errors
     /// The pool has to be upgraded first.
     pub fn check_features(&self, dsl: &Dsl) -> Result<(), ReceiveError> {
-        let needed: [(Features, &Feature); 9] = [
+        // What no dataset is counted for, and what datasets are.
+        let of_pools: [(Features, &Feature); 2] = [
             (Features::EMBED_DATA, &EMBEDDED_DATA),
             (Features::LZ4, &LZ4_COMPRESS),
-            (Features::LARGE_BLOCKS, &LARGE_BLOCKS),
-            (Features::LARGE_DNODE, &LARGE_DNODE),
-            (Features::ZSTD, &ZSTD_COMPRESS),
-            (Features::LONG_NAME, &LONGNAME),
-            (Features::LARGE_MICROZAP, &LARGE_MICROZAP),
-            (Features::RAW, &ENCRYPTION),
-            (Features::REDACTED, &REDACTED_DATASETS),
         ];
+        let of_datasets = DatasetFeature::ALL
+            .into_iter()
+            .filter_map(|feature| Some((InStreams::of(feature).flag()?, feature.feature())));
         let services = &dsl.mos().services;
         if self.features.contains(Features::SA_SPILL)
             && services.version() < version::SYSTEM_ATTRIBUTES
         {
             return Err(ReceiveError::UpgradeTo(version::SYSTEM_ATTRIBUTES));
         }
-        for (feature, of_pool) in needed {
+        for (feature, of_pool) in of_pools.into_iter().chain(of_datasets) {
             if self.features.contains(feature) && !services.is_enabled(of_pool) {
                 return Err(ReceiveError::Upgrade(of_pool.guid));
             }
@@ -161,14 +156,9 @@ impl Head {
     /// The task that begins to receive it.
     #[must_use]
     pub fn begin(&self, place: &Place) -> BeginReceive {
-        let counted = [
-            (Features::LONG_NAME, DatasetFeature::LongName),
-            (Features::LARGE_MICROZAP, DatasetFeature::LargeMicrozap),
-        ];
-        let features = counted
+        let features = DatasetFeature::ALL
             .into_iter()
-            .filter(|(feature, _)| self.features.contains(*feature))
-            .map(|(_, counted)| counted);
+            .filter(|feature| InStreams::of(*feature).is_counted_at_first(self.features));
         BeginReceive {
             path: place.path.clone(),
             snapshot: place.snapshot.clone(),

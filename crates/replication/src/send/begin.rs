@@ -17,6 +17,7 @@ use stream::{Features, Header, name_field};
 
 use super::raw::{self, VERSION_SPILL};
 use super::{SendError, SendJob};
+use crate::features::InStreams;
 
 /// How blocks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,16 +71,14 @@ fn form(pool: &Pool, job: &SendJob, version: u64) -> Result<Form, SendError> {
         .with_if(Features::RESUMING, job.resume.is_some())
         .with_if(Features::COMPRESSED, compressed)
         .with_if(Features::RAW, raw)
-        .with_if(Features::LARGE_DNODE, uses(DatasetFeature::LargeDnode))
         .with_if(
             Features::ZSTD,
             compressed && uses(DatasetFeature::ZstdCompress),
-        )
-        .with_if(Features::LONG_NAME, uses(DatasetFeature::LongName))
-        .with_if(
-            Features::LARGE_MICROZAP,
-            uses(DatasetFeature::LargeMicrozap),
         );
+    let contents = in_use
+        .iter()
+        .map(|feature| InStreams::of(*feature).flag_of_contents());
+    let features = contents.fold(features, Features::union);
     Ok(Form {
         block_max: if large || raw {
             BLOCK_MAX
