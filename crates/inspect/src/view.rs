@@ -9,8 +9,8 @@ use format::ObjectSetKind;
 use format::znode::DirectoryEntry;
 use pipeline::Pipeline;
 use posix::{
-    AclKind, Attributes, Credentials, DatasetProperties, FileSystem, FileType, MountOptions,
-    PosixError, Visit,
+    Attributes, Credentials, DatasetProperties, FileSystem, FileType, MountOptions, PosixError,
+    Visit,
 };
 
 use crate::error::{InspectError, Result};
@@ -186,13 +186,7 @@ impl View {
             space: None,
             clock: Arc::new(SystemClock),
             identity,
-            // Everything that is there is shown, whatever the dataset's properties say now.
-            properties: DatasetProperties {
-                acl: AclKind::Posix,
-                long_names: true,
-                read_only: true,
-                ..DatasetProperties::default()
-            },
+            properties: DatasetProperties::showing_all(),
         };
         let options = MountOptions {
             read_only: true,

@@ -119,6 +119,45 @@ impl Default for DatasetProperties {
     }
 }
 
+impl DatasetProperties {
+    /// Those of who looks at everything that is there, whatever the dataset's properties say, and changes nothing.
+    #[must_use]
+    pub const fn showing_all() -> Self {
+        Self {
+            record_size: 128 << 10,
+            access_time: AccessTime::Off,
+            xattr: XattrStore::SystemAttribute,
+            acl: AclKind::Posix,
+            dnode_slots: 1,
+            long_names: true,
+            read_only: true,
+            read_ahead: true,
+            read_ahead_metadata: true,
+            sync_always: false,
+            sync_disabled: false,
+        }
+    }
+
+    /// As a replay goes by them: what was done is done again, whatever the properties have forbidden since. Each field
+    /// is named, so that who adds one decides it here.
+    #[must_use]
+    pub(crate) const fn for_replay(self) -> Self {
+        Self {
+            record_size: self.record_size,
+            access_time: self.access_time,
+            xattr: self.xattr,
+            acl: self.acl,
+            dnode_slots: self.dnode_slots,
+            long_names: true,
+            read_only: false,
+            read_ahead: self.read_ahead,
+            read_ahead_metadata: self.read_ahead_metadata,
+            sync_always: self.sync_always,
+            sync_disabled: self.sync_disabled,
+        }
+    }
+}
+
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {

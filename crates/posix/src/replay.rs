@@ -56,8 +56,7 @@ pub fn replay(mut source: Source, log: &Arc<Log>) -> Result<Replayed> {
         is_last: AtomicBool::new(true),
     });
     source.log = Some(Arc::clone(&progress) as Arc<dyn OperationLog>);
-    source.properties.read_only = false;
-    source.properties.long_names = true;
+    source.properties = source.properties.for_replay();
     let core = Arc::new(Core::new_for_replay(source)?);
     // Numbers of files that were on their way out when the last txg synced may have been used
     // again since.
