@@ -88,7 +88,18 @@ impl Redundancy {
     }
 
     const fn is_single(self) -> bool {
-        matches!(self.kind, Kind::Disk | Kind::File)
+        match self.kind {
+            Kind::Disk | Kind::File => true,
+            Kind::Mirror | Kind::RaidZ { .. } | Kind::Draid { .. } => false,
+        }
+    }
+
+    /// Whether it is of copies, of which there may be any number.
+    const fn is_mirror(self) -> bool {
+        match self.kind {
+            Kind::Mirror => true,
+            Kind::Disk | Kind::File | Kind::RaidZ { .. } | Kind::Draid { .. } => false,
+        }
     }
 
     /// The tolerance, and for a mirror what it comes from.
@@ -125,7 +136,7 @@ fn among(one: Redundancy, other: Redundancy) -> Option<String> {
             "both {} and {} vdevs are present",
             words.0, words.1
         )),
-        (false, false) if one.kind == Kind::Mirror && other.kind == Kind::Mirror => {
+        (false, false) if one.is_mirror() && other.is_mirror() => {
             (one.width != other.width).then(|| {
                 let (one, other) = (one.width, other.width);
                 format!("both {one}-way and {other}-way mirror vdevs are present")
@@ -161,7 +172,7 @@ fn beside(there: Redundancy, new: Redundancy) -> Option<String> {
         return None;
     }
     if words.0 != words.1 {
-        let has_mirror = there.kind == Kind::Mirror || new.kind == Kind::Mirror;
+        let has_mirror = there.is_mirror() || new.is_mirror();
         if there.is_single() || new.is_single() || !has_mirror {
             return Some(format!("pool uses {} and new vdev is {}", words.0, words.1));
         }
@@ -171,7 +182,7 @@ fn beside(there: Redundancy, new: Redundancy) -> Option<String> {
         });
     }
     let (one, other) = (there.tolerance(), new.tolerance());
-    if there.kind != Kind::Mirror && one != other {
+    if !there.is_mirror() && one != other {
         return Some(format!(
             "pool uses {one} device parity and new vdev uses {other}"
         ));
