@@ -57,7 +57,8 @@ pub(crate) fn refused(kind: FailureKind, text: impl std::fmt::Display) -> Failur
 
 /// Whether the key is typed at a terminal, so that a mistake may be corrected.
 pub(crate) fn is_typed(location: &str) -> bool {
-    KeyLocation::parse(location) == Some(KeyLocation::Prompt) && io::stdin().is_terminal()
+    KeyLocation::parse(location).is_some_and(KeyLocation::is_standard_input)
+        && io::stdin().is_terminal()
 }
 
 /// The key of a root of encryption that a daemon told of, from a location.

@@ -29,6 +29,15 @@ impl<'a> KeyLocation<'a> {
         }
     }
 
+    /// Whether the key is read from the standard input, which nothing else can be read from then.
+    #[must_use]
+    pub const fn is_standard_input(self) -> bool {
+        match self {
+            Self::Prompt => true,
+            Self::File(_) | Self::Web(_) => false,
+        }
+    }
+
     /// Whether it means the same wherever a command is given, so that a dataset may have it.
     #[must_use]
     pub fn is_lasting(self) -> bool {

@@ -174,8 +174,7 @@ fn key(call: &Invocation, pool: &CreateRequest, archive: bool) -> Result<Option<
     }
     let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
     let location = KeyLocation::parse(location.unwrap_or(KeyLocation::DEFAULT));
-    let is_prompt = location == Some(KeyLocation::Prompt);
-    if archive && is_prompt {
+    if archive && location.is_some_and(KeyLocation::is_standard_input) {
         return refused(
             "the standard input has the archive, not the key; give 'keylocation=file:///PATH'",
         );
