@@ -160,16 +160,15 @@ impl VdevError {
                 .all(|leaf| is_absent(leaf) || has_nothing(leaf))
     }
 
-    /// Whether what concerns one leaf alone failed because its device is not there any more.
+    /// What a device said, where what concerns one leaf alone failed by it.
     #[must_use]
-    pub fn is_of_gone_device(&self) -> bool {
-        let is_gone = |leaf: &LeafFailure| match &leaf.failure {
-            Failure::Device(error) => error.is_gone(),
-            Failure::Checksum | Failure::Missing | Failure::Unavailable(..) => false,
-        };
+    pub const fn of_device(&self) -> Option<&DeviceError> {
         match self {
-            Self::Device(error) => error.is_gone(),
-            Self::Leaf(leaf) => is_gone(leaf),
+            Self::Device(error) => Some(error),
+            Self::Leaf(leaf) => match &leaf.failure {
+                Failure::Device(error) => Some(error),
+                Failure::Checksum | Failure::Missing | Failure::Unavailable(..) => None,
+            },
             Self::NoSuchTop(_)
             | Self::OutOfRange { .. }
             | Self::NotMapped { .. }
@@ -177,7 +176,7 @@ impl VdevError {
             | Self::WriteFailed { .. }
             | Self::FlushFailed { .. }
             | Self::Format { .. }
-            | Self::TooSmall { .. } => false,
+            | Self::TooSmall { .. } => None,
         }
     }
 

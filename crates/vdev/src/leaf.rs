@@ -22,7 +22,7 @@ use sys::Buffer;
 pub(crate) use asked_read::AskedRead;
 pub(crate) use awaited::{Awaited, ReadResult};
 pub use device_handle::LeafConfig;
-pub(crate) use device_handle::{COPIED, DeviceHandle, after};
+pub(crate) use device_handle::{COPIED, DeviceHandle};
 pub(crate) use io_gate::Gate;
 pub use meters::{ClassStatistics, ErrorCounts, LeafStatistics};
 
@@ -123,6 +123,13 @@ impl Leaf {
         self.handle.set_condition(condition);
     }
 
+    /// Whether the device is not there any more, as `error` says that it gave, or as it knows itself. It may come back
+    /// and is not to blame, so a leaf in use is removed then, and not faulted: only such are looked for. The one place
+    /// that says so.
+    pub fn remove_if_gone(&self, error: Option<&DeviceError>) -> bool {
+        self.handle.remove_if_gone(error)
+    }
+
     /// Whether its state or its missing txgs changed since this was last asked: its configuration
     /// is to be written.
     pub fn take_changed(&self) -> bool {
@@ -183,7 +190,7 @@ impl Leaf {
         self.handle.meters.clear_errors();
         let condition = self.handle.condition();
         let by_errors = matches!(condition.state, VdevState::Faulted | VdevState::Degraded)
-            || condition == Condition::new(VdevState::Removed, VdevAux::None);
+            || condition == Condition::REMOVED;
         let is_in_doubt = self.handle.is_in_doubt();
         if by_errors {
             // Of one without a device nothing can be written again, whatever is in doubt.

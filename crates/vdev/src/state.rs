@@ -165,6 +165,12 @@ impl Condition {
         aux: VdevAux::None,
     };
 
+    /// The device is not there any more.
+    pub const REMOVED: Self = Self {
+        state: VdevState::Removed,
+        aux: VdevAux::None,
+    };
+
     /// A state and its reason.
     #[must_use]
     pub const fn new(state: VdevState, aux: VdevAux) -> Self {

@@ -12,7 +12,7 @@ pub(crate) struct MemoryDevice {
     pub(crate) fail_reads: AtomicBool,
     pub(crate) fail_writes: AtomicBool,
     pub(crate) fail_flush: AtomicBool,
-    /// What fails, fails because the device is gone.
+    /// Flushes fail because the device is gone, which it knows from then on.
     pub(crate) is_gone: AtomicBool,
     /// Fail writes that touch this byte; `usize::MAX` = none.
     pub(crate) bad_byte: AtomicUsize,
@@ -106,13 +106,7 @@ impl BlockDevice for MemoryDevice {
         }
         if self.failed.load(Ordering::Relaxed) || self.fail_flush.load(Ordering::Relaxed) {
             self.failed.store(true, Ordering::Relaxed);
-            return Err(DeviceError::FlushFailed {
-                device: "memory".into(),
-                error: match self.is_gone.load(Ordering::Relaxed) {
-                    true => Errno::NXIO,
-                    false => Errno::IO,
-                },
-            });
+            return self.failure().map_or(Ok(()), Err);
         }
         Ok(())
     }
@@ -141,7 +135,10 @@ impl BlockDevice for MemoryDevice {
         let failed = self.failed.load(Ordering::Relaxed);
         failed.then(|| DeviceError::FlushFailed {
             device: "memory".into(),
-            error: Errno::IO,
+            error: match self.is_gone.load(Ordering::Relaxed) {
+                true => Errno::NXIO,
+                false => Errno::IO,
+            },
         })
     }
 

@@ -554,7 +554,7 @@ impl Top {
             let Err(error) = result else { continue };
             leaf.handle().meters.write_errors.increment();
             if enough {
-                leaf.set_condition(crate::leaf::after(&error, VdevAux::IoFailure));
+                leaf.handle().fail(&error, VdevAux::IoFailure);
             }
             failures.push(leaf.handle().failure(Failure::Device(error)));
         }

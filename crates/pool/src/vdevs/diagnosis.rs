@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use base::Guid;
 use base::lock::{LockClass, Mutex, rank};
+use device::DeviceError;
 use dsl::property::{Property, vdev as properties};
 use vdev::{Condition, ErrorCounts, Leaf, Top, VdevAux, VdevError, VdevState};
 
@@ -24,7 +25,6 @@ static WATCHED: LockClass = LockClass::new("pool.diagnosis", rank::LAST - 15);
 /// Events within [`DEFAULT_S`] seconds that condemn a leaf, where no property says otherwise.
 const DEFAULT_COUNT: u64 = 10;
 const DEFAULT_S: u64 = 600;
-const REMOVED: Condition = Condition::new(VdevState::Removed, VdevAux::None);
 /// Of so many seconds with errors it is remembered how many they had.
 const SECONDS_MAX: usize = 1024;
 
@@ -194,7 +194,7 @@ impl SyncTask for Diagnosis {
             for leaf in top.leaves() {
                 let limit = |kind| limit_of(services, &top, leaf, kind);
                 for kind in self.found(now, leaf, &limit) {
-                    condemn(&top, leaf, kind);
+                    condemn(&top, leaf, kind, None);
                 }
             }
         }
@@ -215,20 +215,11 @@ fn limit_of(services: &PoolServices, top: &Top, leaf: &Leaf, kind: Kind) -> Opti
 /// A leaf did not take the uberblock of a txg in any label: it goes out of use at once, however few errors that are. In
 /// the end of a txg: nobody detaches another one meanwhile.
 pub(crate) fn takes_no_label(top: &Top, leaf: &Arc<Leaf>, error: &VdevError) {
-    match error.is_of_gone_device() && leaf.is_writable() {
-        true => leaf.set_condition(REMOVED),
-        false => condemn(top, leaf, Kind::Io),
-    }
+    condemn(top, leaf, Kind::Io, error.of_device());
 }
 
-/// Whether the device of a leaf knows that it is not there any more. It may come back: it is not to blame.
-fn is_gone(leaf: &Leaf) -> bool {
-    let failure = leaf.device().and_then(|device| device.failure());
-    failure.is_some_and(|failure| failure.is_gone())
-}
-
-/// Takes a leaf out of use for its errors, or calls it degraded.
-fn condemn(top: &Top, leaf: &Arc<Leaf>, kind: Kind) {
+/// Takes a leaf out of use for its errors, of which `last` is one, or calls it degraded.
+fn condemn(top: &Top, leaf: &Arc<Leaf>, kind: Kind, last: Option<&DeviceError>) {
     let state = leaf.condition().state;
     let is_in_use = match state {
         VdevState::Healthy | VdevState::Degraded => true,
@@ -239,17 +230,13 @@ fn condemn(top: &Top, leaf: &Arc<Leaf>, kind: Kind) {
         | VdevState::CantOpen
         | VdevState::Faulted => false,
     };
-    if !is_in_use {
+    if !is_in_use || leaf.remove_if_gone(last) {
         return;
     }
     // One that gives wrong bytes is no help where this one is away.
     let is_no_help = |other: &Leaf| {
         other.guid() == leaf.guid() || other.condition().state == VdevState::Degraded
     };
-    if is_gone(leaf) {
-        leaf.set_condition(REMOVED);
-        return;
-    }
     if kind.faults() && top.outage(&is_no_help).is_empty() {
         leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded));
     } else if state == VdevState::Healthy {

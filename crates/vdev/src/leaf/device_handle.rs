@@ -539,19 +539,29 @@ impl DeviceHandle {
         if other || self.probing.swap(true, Ordering::AcqRel) {
             return;
         }
-        if !probe(device) && self.is_usable() {
-            self.set_condition(after(error, VdevAux::ErrorsExceeded));
+        if !probe(device) {
+            self.fail(error, VdevAux::ErrorsExceeded);
         }
         self.probing.store(false, Ordering::Release);
     }
-}
 
-/// How a leaf is whose device failed it with `error`; `aux` if the device is there.
-pub(crate) fn after(error: &DeviceError, aux: VdevAux) -> Condition {
-    if error.is_gone() {
-        Condition::new(VdevState::Removed, VdevAux::None)
-    } else {
-        Condition::new(VdevState::Faulted, aux)
+    /// Takes the leaf out of use, as its device failed it with `error`: removed, or faulted for `aux` if the device is
+    /// there. One that is out of use stays as it is.
+    pub(crate) fn fail(&self, error: &DeviceError, aux: VdevAux) {
+        if !self.remove_if_gone(Some(error)) && self.is_usable() {
+            self.set_condition(Condition::new(VdevState::Faulted, aux));
+        }
+    }
+
+    /// See [`super::Leaf::remove_if_gone`].
+    pub(crate) fn remove_if_gone(&self, error: Option<&DeviceError>) -> bool {
+        let known = || self.device().and_then(|device| device.failure());
+        let is_gone = error.is_some_and(DeviceError::is_gone)
+            || known().is_some_and(|failure| failure.is_gone());
+        if is_gone && self.is_usable() {
+            self.set_condition(Condition::REMOVED);
+        }
+        is_gone
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::MemoryDevice;
+use std::sync::atomic::Ordering;
 
 #[test]
 fn a_leaf_without_a_device_says_so() {
@@ -24,6 +25,25 @@ fn a_leaf_without_a_device_says_so() {
     assert_eq!(leaf.asize(), (64 << 20) - 4_718_592);
     assert!(leaf.read(0, 512, IoClass::SyncRead).is_ok());
     assert!(leaf.take_changed() && !leaf.take_changed());
+}
+
+#[test]
+fn a_device_that_knows_that_it_is_gone_is_removed_whatever_failed() {
+    let config = LeafConfig {
+        guid: Guid(7),
+        path: "/gone".to_owned(),
+        ashift: 12,
+        spare_room: None,
+    };
+    let device = MemoryDevice::new(64 << 20);
+    let leaf = Leaf::new(config, Some(Arc::clone(&device) as Arc<dyn BlockDevice>));
+    for flag in [&device.is_gone, &device.fail_flush, &device.fail_reads] {
+        flag.store(true, Ordering::Relaxed);
+    }
+    device.flush().unwrap_err();
+    // What it says of this read could be said of a bad place.
+    leaf.read(0, 512, IoClass::SyncRead).unwrap_err();
+    assert_eq!(leaf.condition(), Condition::REMOVED);
 }
 
 #[test]

@@ -353,8 +353,23 @@ fn one_side_that_is_gone_when_it_is_flushed_is_removed() {
     devices[1].is_gone.store(true, Ordering::Relaxed);
     devices[1].fail_flush.store(true, Ordering::Relaxed);
     top.flush().unwrap();
-    let condition = Condition::new(VdevState::Removed, VdevAux::None);
-    assert_eq!(top.leaves()[1].condition(), condition);
+    assert_eq!(top.leaves()[1].condition(), Condition::REMOVED);
+    assert!(top.leaves()[1].misses(Txg(5)));
+}
+
+#[test]
+fn one_side_that_was_found_gone_during_a_flush_is_not_faulted_by_it() {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 4096).wait().unwrap();
+    devices[1].fail_flush.store(true, Ordering::Relaxed);
+    let leaf = Arc::downgrade(&top.leaves()[1]);
+    let find = move || {
+        let leaf = leaf.upgrade().unwrap();
+        leaf.set_condition(Condition::REMOVED);
+    };
+    *devices[1].on_flush.lock().unwrap() = Some(Arc::new(find));
+    top.flush().unwrap();
+    assert_eq!(top.leaves()[1].condition(), Condition::REMOVED);
     assert!(top.leaves()[1].misses(Txg(5)));
 }
 

@@ -224,8 +224,7 @@ fn a_device_that_goes_as_its_label_is_written_is_gone_and_not_faulty() {
     fail_labels(&disks[0], FaultKind::Gone);
     churn.run(&pool, 1);
     pool.sync().unwrap();
-    let gone = Condition::new(VdevState::Removed, VdevAux::None);
-    assert_eq!(condition(&pool, "a"), gone);
+    assert_eq!(condition(&pool, "a"), Condition::REMOVED);
     assert!(pool.suspended().is_none());
     disks[0].heal();
     pool.clear(&|_| true).unwrap();
