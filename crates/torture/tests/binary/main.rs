@@ -58,6 +58,7 @@ mod removals;
 mod rewriting;
 mod secured_disks;
 mod sending;
+mod served_disks;
 mod session;
 mod session_weight;
 mod splits;

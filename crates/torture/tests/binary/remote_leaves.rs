@@ -1,196 +1,22 @@
 //! Pools whose disks are elsewhere: leaves are URIs of NBD. The servers are volumes of other pools, and `qemu-nbd`
 //! where that is installed.
 
+mod secured;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::certificates::Authority;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::session::{Running, Session, path};
-
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Servers that went away are asked again soon.
-pub(crate) const LIMITS: &str = "pool.reconnect_min_ms=50,pool.reconnect_max_ms=200";
-
-pub(crate) fn signal(session: &Session, signal: Signal) {
-    for daemon in session.daemons() {
-        let pid = Pid::from_raw(i32::try_from(daemon).expect("a process")).expect("no zero");
-        let _ = kill_process(pid, signal);
-    }
-}
-
-fn kill(session: &Session) {
-    signal(session, Signal::KILL);
-    until("the daemons are gone", || session.daemons().is_empty());
-}
-
-/// Waits for something.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Waits for the end of the resilver that begins when a device has come back.
-fn wait_resilvered(far: &Session) {
-    until("it is resilvered", || {
-        let status = far.ok(&["zpool", "status", "far"]);
-        status.contains("resilvered") && !status.contains("(resilvering)")
-    });
-}
-
-pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(next).collect()
-}
-
-pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// A pool with a volume that is the disk of another one, and its server.
-pub(crate) struct Store {
-    session: Session,
-    server: Option<Running>,
-    /// Where it serves: an address, or else a socket.
-    listen: Option<String>,
-    pub(crate) uri: String,
-}
-
-impl Store {
-    /// A disk of so many megabytes, on a port or on a socket.
-    pub(crate) fn new(megabytes: u32, is_port: bool) -> Option<Self> {
-        let mut session = Session::new()?;
-        session.create("tank", 400, &["-O", "mountpoint=none"]);
-        let size = format!("{megabytes}M");
-        session.ok(&["zfs", "create", "-s", "-V", &size, "tank/disk"]);
-        let listen = is_port.then(|| "127.0.0.1:0".to_owned());
-        let mut store = Self {
-            session,
-            server: None,
-            listen,
-            uri: String::new(),
-        };
-        store.serve(&[]);
-        Some(store)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.session.images().with_file_name("socket")
-    }
-
-    /// Serves the disk, in the place where it was before.
-    fn serve(&mut self, more: &[&str]) {
-        let socket = self.socket();
-        // A server that was killed leaves it.
-        let _gone = fs::remove_file(&socket);
-        let place = match &self.listen {
-            Some(address) => ["--listen", address],
-            None => ["--socket", path(&socket)],
-        };
-        let arguments = [&["nbd"][..], &place, more, &["tank/disk"]].concat();
-        let mut command = self.session.command(&arguments);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let told = child.stdout.take().expect("a pipe");
-        self.server = Some(Running(child));
-        let mut line = String::new();
-        BufReader::new(told).read_line(&mut line).expect("a line");
-        self.uri = line.trim().to_owned();
-        assert!(self.uri.starts_with("nbd"), "{line}");
-        let place = self.uri.strip_prefix("nbd://");
-        if let Some(rest) = place.or_else(|| self.uri.strip_prefix("nbds://")) {
-            self.listen = rest.split('/').next().map(str::to_owned);
-        }
-    }
-
-    /// Ends the server, and the daemon behind it, as if their host had lost its power.
-    pub(crate) fn kill(&mut self) {
-        kill(&self.session);
-        self.server = None;
-    }
-
-    pub(crate) fn come_back(&mut self) {
-        self.session.import("tank", &["-f"]);
-        self.serve(&[]);
-    }
-
-    /// The bytes of the disk as a file.
-    fn copy_out(mut self, image: &Path) {
-        self.server = None;
-        until("the volume is let go of", || {
-            let exported = self.session.run(&["zpool", "export", "tank"]);
-            exported.status.success()
-        });
-        let place = format!(
-            "{}:tank/disk",
-            path(&self.session.images().join("tank.img"))
-        );
-        self.session.ok(&["cp", &place, path(image)]);
-    }
-}
-
-/// A session whose pools have their disks elsewhere.
-pub(crate) fn far() -> Option<Session> {
-    let mut session = Session::new()?;
-    session.limit(LIMITS);
-    Some(session)
-}
-
-/// Imports `far` from URIs; what is wrong with that, if it fails.
-pub(crate) fn import(session: &Session, uris: &[&str], more: &[&str]) -> Result<(), String> {
-    let mounts = session.mounts();
-    let mut words = vec!["zpool", "import", "-R", path(&mounts)];
-    words.extend(uris.iter().flat_map(|uri| ["-d", uri]));
-    words.extend(more);
-    words.push("far");
-    let output = session.run(&words);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    output.status.success().then_some(()).ok_or(text)
-}
-
-pub(crate) fn health(session: &Session) -> String {
-    let listed = session.ok(&["zpool", "list", "-H", "-o", "health", "far"]);
-    listed.trim().to_owned()
-}
-
-fn wait_health(far: &Session, wanted: &str) {
-    let begun = Instant::now();
-    while health(far) != wanted {
-        let status = || far.ok(&["zpool", "status", "far"]);
-        assert!(begun.elapsed() < PATIENCE, "not {wanted}: {}", status());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-pub(crate) fn scrub_finds_nothing(session: &Session) {
-    // One whose end was not on disk yet when a host was killed goes on elsewhere.
-    session.ok(&["zpool", "wait", "-t", "scrub", "far"]);
-    session.ok(&["zpool", "scrub", "-w", "far"]);
-    let status = session.ok(&["zpool", "status", "far"]);
-    assert!(status.contains("with 0 errors"), "{status}");
-    assert!(status.contains("repaired 0B"), "{status}");
-    assert!(status.contains("errors: No known data errors"), "{status}");
-}
+use crate::served_disks::{
+    self, LIMITS, Store, far, health, import, kill, noise, scrub_finds_nothing, signal, until,
+    wait_health, wait_resilvered, write_durably,
+};
+use crate::session::{Session, path};
 
 #[test]
 fn a_pool_on_a_disk_of_a_server_is_a_pool_like_any_other() {
@@ -234,7 +60,7 @@ fn a_pool_on_a_disk_of_a_server_is_a_pool_like_any_other() {
     assert!(fs::read(&file).expect("a file") == bytes);
     // A server that lets nobody write, too.
     far.ok(&["zpool", "export", "far"]);
-    store.server = None;
+    store.stop_serving();
     store.serve(&["-r"]);
     let text = import(&far, &[&uri], &[]).expect_err("it cannot be written");
     assert!(
@@ -440,14 +266,14 @@ fn what_cannot_be_is_refused_in_words() {
     assert!(text.contains("Connection refused"), "{text}");
     let text = import(&far, &[&uri], &[]).expect_err("no pool is there");
     assert!(text.contains("no such pool available"), "{text}");
-    store.server = None;
+    store.stop_serving();
     store.serve(&["-r"]);
     let text = far.refused(&["zpool", "create", "-R", path(&mounts), "far", &uri]);
     assert!(
         text.contains("its server has it for reading only"),
         "{text}"
     );
-    store.server = None;
+    store.stop_serving();
     store.serve(&[]);
     for class in ["cache", "spare"] {
         let size = [
@@ -466,7 +292,7 @@ fn what_cannot_be_is_refused_in_words() {
         let _gone = fs::remove_file(&image);
     }
     far.create_of("far", &[&uri], &[]);
-    let mut second = self::far().expect("a session");
+    let mut second = served_disks::far().expect("a session");
     let mounts = second.mounts();
     let text = second.refused(&["zpool", "create", "-R", path(&mounts), "other", &uri]);
     assert!(text.contains("is part of"), "{text}");
@@ -527,7 +353,7 @@ fn a_label_connects_nobody_anywhere() {
     far.create_of("far", &["mirror", path(&image), &uri], &[]);
     write_durably(&far.mount("far").join("file"), b"text").expect("durable");
     far.export("far");
-    near.server = None;
+    near.stop_serving();
     // Somebody else listens there now: nothing comes, as nobody named it to this process.
     let socket = near.socket();
     let _gone = fs::remove_file(&socket);
@@ -617,191 +443,4 @@ fn another_host_takes_over_and_the_first_writes_nothing_more() {
     store.copy_out(&image);
     first.import("far", &[]);
     first.export_clean("far");
-}
-
-/// The certificates that a client goes by.
-fn client_folder(folder: &Path, name: &str, believed: &Authority, own: &Authority) -> PathBuf {
-    let client = own.identity(name, &[]);
-    let place = folder.join(format!("{name}.d"));
-    fs::create_dir(&place).expect("a folder");
-    for (from, to) in [
-        (&believed.file(), "ca-cert.pem"),
-        (&client.certificate_file, "client-cert.pem"),
-        (&client.key_file, "client-key.pem"),
-    ] {
-        fs::copy(from, place.join(to)).expect("a copy");
-    }
-    place
-}
-
-/// Imports from a server whom the host's authorities vouch for.
-fn import_believing(far: &Session, uri: &str, authorities: &Path) {
-    let mounts = far.mounts();
-    let words = ["zpool", "import", "-R", path(&mounts), "-d", uri, "far"];
-    let mut command = far.command(&words);
-    let imported = command.env("SSL_CERT_FILE", authorities).output();
-    let imported = imported.expect("the binary runs");
-    assert!(imported.status.success(), "{imported:?}");
-}
-
-#[test]
-fn a_pool_on_a_disk_by_tls() {
-    let (Some(mut store), Some(mut far)) = (Store::new(160, true), far()) else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let authority = Authority::new(folder.path(), "authority");
-    let stranger = Authority::new(folder.path(), "stranger");
-    let who = authority.identity("disks", &["127.0.0.1"]);
-    let ca = authority.file();
-    let plain = store.uri.clone();
-    let (certificate, key) = (path(&who.certificate_file), path(&who.key_file));
-    let secured = ["--tls-cert", certificate, "--tls-key", key];
-    let known = [&secured[..], &["--tls-client-ca", path(&ca)]].concat();
-    let certificates = client_folder(folder.path(), "client", &authority, &authority);
-    // Who does not believe the server, or is not known to it, has nothing; nor who speaks otherwise than it does.
-    let doubtful = client_folder(folder.path(), "doubtful", &stranger, &authority);
-    let unknown = client_folder(folder.path(), "unknown", &authority, &stranger);
-    let by = |uri: &str, place: &Path| format!("{uri}?tls-certificates={}", path(place));
-    let mounts = far.mounts();
-    let refused = |uri: &str, why: &str| {
-        let text = far.refused(&["zpool", "create", "-R", path(&mounts), "far", uri]);
-        assert!(text.contains(why), "{uri}: {text}");
-    };
-    refused(
-        &by(&plain.replace("nbd:", "nbds:"), &certificates),
-        "it has no TLS",
-    );
-    store.server = None;
-    store.serve(&known);
-    let uri = store.uri.clone();
-    refused(&plain, "it requires TLS");
-    refused(&by(&uri, &doubtful), "invalid peer certificate");
-    refused(&by(&uri, &unknown), "cannot be connected to");
-    refused(&uri, "invalid peer certificate");
-    let other = format!("{}&tls-hostname=lake", by(&uri, &certificates));
-    refused(&other, "not valid for name");
-    refused(&by(&uri, folder.path()), "cannot read");
-    let uri = by(&uri, &certificates);
-    far.create_of("far", &[&uri], &[]);
-    let bytes = noise(3_000_001, 1);
-    let file = far.mount("far").join("file");
-    write_durably(&file, &bytes).expect("durable");
-    // The daemon ends, then the server.
-    kill(&far);
-    import(&far, &[&uri], &[]).expect("imported");
-    assert!(fs::read(&file).expect("a file") == bytes);
-    store.kill();
-    until("it is missed", || {
-        write_durably(&far.mount("far").join("late"), &bytes).is_err()
-    });
-    store.session.import("tank", &["-f"]);
-    store.serve(&known);
-    far.ok(&["zpool", "clear", "far"]);
-    write_durably(&far.mount("far").join("last"), b"durable").expect("durable");
-    scrub_finds_nothing(&far);
-    far.ok(&["zpool", "export", "far"]);
-    // By the authorities of this host: they are what this variable says.
-    store.server = None;
-    store.serve(&secured);
-    import_believing(&far, &store.uri, &ca);
-    assert!(fs::read(&file).expect("a file") == bytes);
-    far.ok(&["zpool", "export", "far"]);
-    let image = far.images().join("far.img");
-    store.copy_out(&image);
-    far.import("far", &[]);
-    assert!(fs::read(&file).expect("a file") == bytes);
-    far.export_clean("far");
-}
-
-/// What qemu-nbd is told of its certificates, and those of a client.
-fn qemu_certificates(folder: &Path) -> (String, PathBuf) {
-    let authority = Authority::new(folder, "ca-cert");
-    let who = authority.identity("disks", &["localhost"]);
-    for (from, to) in [
-        (&who.certificate_file, "server-cert.pem"),
-        (&who.key_file, "server-key.pem"),
-    ] {
-        fs::copy(from, folder.join(to)).expect("a copy");
-    }
-    let certificates = client_folder(folder, "client", &authority, &authority);
-    let credentials = format!(
-        "tls-creds-x509,id=own,endpoint=server,verify-peer=yes,dir={}",
-        path(folder)
-    );
-    (credentials, certificates)
-}
-
-#[test]
-fn qemu_has_the_disks_of_a_pool() {
-    let Some(mut far) = far() else {
-        return;
-    };
-    if let Err(error) = Command::new("qemu-nbd").arg("--version").output() {
-        println!("skipped: qemu-nbd: {error}");
-        return;
-    }
-    let (image, socket) = (far.images().join("far.img"), far.images().join("socket"));
-    fs::File::create(&image)
-        .and_then(|file| file.set_len(160 << 20))
-        .expect("an image");
-    let folder = tempfile::tempdir().expect("a folder");
-    let (credentials, certificates) = qemu_certificates(folder.path());
-    let is_secured = AtomicBool::new(false);
-    let serve = || {
-        let _gone = fs::remove_file(&socket);
-        let mut command = Command::new("qemu-nbd");
-        if is_secured.load(Ordering::Relaxed) {
-            command.args(["--object", &credentials, "--tls-creds", "own"]);
-        }
-        let arguments = ["-f", "raw", "-t", "-x", "disk", "--discard=unmap", "-k"];
-        command.args(arguments).args([&socket, &image]);
-        let server = Running(command.spawn().expect("it runs"));
-        until("it serves", || socket.exists());
-        server
-    };
-    let mut server = serve();
-    let uri = format!("nbd+unix:///disk?socket={}", path(&socket));
-    far.create_of("far", &[&uri], &["-o", "autotrim=on"]);
-    let bytes = noise(5_000_001, 1);
-    let mounted = far.mount("far");
-    let name = |number: u32| mounted.join(format!("file{number}"));
-    write_durably(&name(0), &bytes).expect("durable");
-    far.ok(&["zpool", "trim", "-w", "far"]);
-    for round in 1..4 {
-        fs::write(name(round), &bytes).expect("written");
-        drop(server);
-        until("it is missed", || write_durably(&name(100), b"x").is_err());
-        server = serve();
-        until("it goes on", || {
-            far.run(&["zpool", "clear", "far"]).status.success()
-        });
-    }
-    scrub_finds_nothing(&far);
-    kill(&far);
-    until("it is imported", || import(&far, &[&uri], &[]).is_ok());
-    for round in 0..4 {
-        assert!(fs::read(name(round)).expect("a file") == bytes);
-    }
-    far.ok(&["zpool", "export", "far"]);
-    drop(server);
-    // By TLS, each side known to the other.
-    is_secured.store(true, Ordering::Relaxed);
-    let server = serve();
-    let secured = format!(
-        "nbds+unix:///disk?socket={}&tls-certificates={}",
-        path(&socket),
-        path(&certificates)
-    );
-    let text = import(&far, &[&uri], &[]).expect_err("without TLS");
-    assert!(text.contains("it requires TLS"), "{text}");
-    import(&far, &[&secured], &[]).expect("imported");
-    write_durably(&name(4), &bytes).expect("durable");
-    far.ok(&["zpool", "export", "far"]);
-    drop(server);
-    far.import("far", &[]);
-    for round in 0..5 {
-        assert!(fs::read(name(round)).expect("a file") == bytes);
-    }
-    far.export_clean("far");
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::remote_leaves::{
+use crate::served_disks::{
     LIMITS, Store, far, health, import, noise, scrub_finds_nothing, signal, until, write_durably,
 };
 use crate::session::{Running, Session};
