@@ -85,7 +85,7 @@ uncheck() { must zp $W checkpoint -d -w p; }
 one zpool_checkpoint check uncheck enabled
 nosp() { must zp $W remove -w p $D/f/d2; }
 cls() { mk_fs -o special_small_blocks=64K && cp -r /etc/default $D/mnt/p/x/; }
-SIZE=512M one allocation_classes cls nosp enabled "" "$D/f/d1 special $D/f/d2" 2
+one allocation_classes cls nosp enabled "" "$D/f/d1 special $D/f/d2" 2
 # One that shares little with its origin has no list.
 clone() { must zf $W snapshot p@s && must zf $W clone p@s p/x && cp /etc/hostname $D/mnt/p/x/; }
 unclone() { must zf $W destroy p/x && must zf $W destroy p@s; }

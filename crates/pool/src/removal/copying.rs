@@ -7,7 +7,7 @@ use base::VdevId;
 use base::metrics::{Counter, registry};
 use format::block_pointer::Dva;
 use format::indirect::MappingEntry;
-use space::{ClassKind, Extent, Request, SpaceError, VdevSpace};
+use space::{ClassKind, Extent, PoolSpace, Request, SpaceError, VdevSpace};
 use std::sync::LazyLock;
 use sys::Buffer;
 use vdev::{IoClass, Leaf, Top};
@@ -40,13 +40,12 @@ impl Evacuation {
         let source = pass.vdevs.top(running.vdev)?;
         let shift = space.geometry().metaslab_shift;
         let sector = space.geometry().layout.sector();
-        if !has_room(pass, running.vdev) {
-            running.halt = Some(Halt::NoSpace);
-            return Ok(());
-        }
+        // What is in use and what is copied were counted when the removal began; since then others have written.
+        let slop = pass.services.limits.figures().slop;
+        let room = room_on_normal(pass.space, running.vdev, slop);
         let mut entries = Vec::new();
-        let (mut left, mut looked) = (REMOVAL_BYTES.get(), 0);
-        'copying: while left > 0 && looked < METASLABS_PER_TXG {
+        let (mut left, mut looked) = (REMOVAL_BYTES.get().min(room), 0);
+        'copying: while (left > 0 || room == 0) && looked < METASLABS_PER_TXG {
             let index = usize::try_from(running.at >> shift).unwrap_or(usize::MAX);
             let used = match space.in_use(index, pass.maps) {
                 // Nobody can say what is to be copied.
@@ -67,6 +66,9 @@ impl Evacuation {
             for range in rest {
                 let mut start = range.start.max(running.at);
                 while start < range.end {
+                    if room == 0 {
+                        running.halt = Some(Halt::NoSpace);
+                    }
                     if left == 0 {
                         break 'copying;
                     }
@@ -150,18 +152,26 @@ impl Evacuation {
     }
 }
 
-/// Whether the pool keeps what it needs to go on if more is copied now. What is in use and what is copied were counted
-/// when the removal began; since then others have written.
-fn has_room(pass: &FirstPass<'_>, leaving: VdevId) -> bool {
-    let vdevs = pass.space.vdevs();
+/// How much can be copied to the other vdevs of a class.
+pub(super) fn room(space: &PoolSpace, leaving: VdevId, class: ClassKind) -> u64 {
+    let vdevs = space.vdevs();
     let others = vdevs.iter().filter(|vdev| {
         let geometry = vdev.geometry();
-        geometry.class == ClassKind::Normal && geometry.vdev != leaving && vdev.is_allocatable()
+        geometry.class == class && geometry.vdev != leaving && vdev.is_allocatable()
     });
-    let free = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes().saturating_sub(vdev.allocated_bytes());
-    let free: u64 = others.map(free).sum();
-    let kept = pass.services.limits.figures().slop / 2;
-    free > kept.saturating_add(REMOVAL_BYTES.get().min(kept))
+    let free = |vdev: &Arc<VdevSpace>| {
+        let used = vdev
+            .allocated_bytes()
+            .saturating_add(vdev.unreadable_bytes());
+        vdev.capacity_bytes().saturating_sub(used)
+    };
+    others.map(free).sum()
+}
+
+/// How much can be copied to the other normal vdevs with what the pool needs to go on left there: half of what it keeps
+/// back.
+pub(super) fn room_on_normal(space: &PoolSpace, leaving: VdevId, slop: u64) -> u64 {
+    room(space, leaving, ClassKind::Normal).saturating_sub(slop / 2)
 }
 
 /// Room for as much of so many bytes as lies in one place, or why there is none.

@@ -6,8 +6,9 @@ use base::{Guid, VdevId, thread};
 use dsl::SpaceClass;
 use format::config::keys;
 use format::features;
-use space::{ClassKind, VdevSpace};
+use space::{ClassKind, PoolSpace, VdevSpace};
 
+use super::copying::{room, room_on_normal};
 use super::{Evacuation, RemovalsBarred, Request, WhenEnded};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
@@ -208,24 +209,39 @@ impl Pool {
         if there.leaves().iter().all(lacks) {
             return Err(PoolError::Busy);
         }
-        let space = self.space.as_ref().and_then(|space| space.vdev(id));
-        let space = space.ok_or(PoolError::NoSuchVdev { guid })?;
-        self.check_room(&space)?;
+        let pool = self.space.as_ref().ok_or(PoolError::NoSuchVdev { guid })?;
+        let space = pool.vdev(id).ok_or(PoolError::NoSuchVdev { guid })?;
+        self.check_room(pool, &space)?;
         Ok((id, space))
     }
 
-    /// Whether there is room for what a vdev holds, with as much left as the pool keeps back.
-    fn check_room(&self, space: &VdevSpace) -> Result<()> {
-        let lost = match space.geometry().class {
-            ClassKind::Normal => space.capacity_bytes(),
-            ClassKind::Special | ClassKind::Dedup | ClassKind::Log => space.allocated_bytes(),
+    /// Whether there is room for what a vdev holds.
+    fn check_room(&self, pool: &PoolSpace, leaving: &VdevSpace) -> Result<()> {
+        let (id, class) = (leaving.geometry().vdev, leaving.geometry().class);
+        let (lost, there) = match class {
+            // Datasets lose all of its room.
+            ClassKind::Normal => {
+                let root = self.dsl.root_directory()?;
+                let available = root.available(SpaceClass::Normal)?;
+                (leaving.capacity_bytes(), available)
+            }
+            // They never had it: what counts is where its blocks go, which is normal space when others of its kind are
+            // full.
+            ClassKind::Special | ClassKind::Dedup | ClassKind::Log => {
+                let special = room(pool, id, ClassKind::Special);
+                let own = match class {
+                    ClassKind::Dedup => special.saturating_add(room(pool, id, class)),
+                    ClassKind::Normal | ClassKind::Special | ClassKind::Log => special,
+                };
+                let slop = self.services.limits.figures().slop;
+                let lost = leaving.allocated_bytes().saturating_sub(own);
+                (lost, room_on_normal(pool, id, slop))
+            }
         };
-        let kept = self.services.limits.figures().slop;
-        let available = self.dsl.root_directory()?.available(SpaceClass::Normal)?;
-        if available < lost.saturating_add(kept) {
-            return Err(PoolError::NoSpace);
+        match there < lost {
+            true => Err(PoolError::NoSpace),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
