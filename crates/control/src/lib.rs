@@ -20,7 +20,7 @@ mod mounts;
 mod service;
 mod vdevs;
 
-pub use device::{absolute, exists as device_exists, is_remote};
+pub use device::{absolute, exists as device_exists, is_remote, paths_in};
 pub use found::{
     Found, discover, discover_watching, explain_nothing, is_feature, labelclear, upgraded_features,
 };

@@ -16,7 +16,7 @@ mod tunables;
 pub use error::{DeviceError, Operation};
 pub use file::{Access, FileDevice, LOCKED};
 pub use partition::{exists, file_of, is_locked, lock_holder, partitions_in};
-pub use remote::{absolute, is_remote, name};
+pub use remote::{absolute, is_remote, name, paths_in};
 pub use tunables::TUNABLES;
 
 use std::path::Path;

@@ -24,7 +24,7 @@ use crate::{Access, BlockDevice, DeviceError, DeviceKind, Operation};
 use socket::{Output, Socket};
 use uri::Uri;
 
-pub use uri::{absolute, is_remote};
+pub use uri::{absolute, is_remote, paths_in};
 
 static NAMED_CLASS: LockClass = LockClass::new("device.named", rank::LAST);
 static NAMED: LazyLock<Mutex<BTreeSet<PathBuf>>> =

@@ -58,6 +58,47 @@ pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// The paths of a list with a colon between each two, as environment variables have it. The colons of a URI's scheme,
+/// in its host and before its port are its own; behind these it has `%3a`.
+#[must_use]
+pub fn paths_in(list: &str) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let mut rest = Some(list);
+    while let Some(list) = rest {
+        let (own, behind) = list.split_at(with_own_colons(list));
+        let (end, left) = match behind.split_once(':') {
+            Some((end, left)) => (end, Some(left)),
+            None => (behind, None),
+        };
+        paths.push(PathBuf::from(format!("{own}{end}")));
+        rest = left;
+    }
+    paths
+}
+
+/// How many bytes of a list belong to a URI at its beginning, whatever colons they have.
+fn with_own_colons(list: &str) -> usize {
+    let mut schemes = SCHEMES.iter().map(|(scheme, ..)| scheme);
+    let Some(rest) = schemes.find_map(|scheme| list.strip_prefix(scheme)) else {
+        return 0;
+    };
+    let host = match rest.starts_with('[') {
+        true => rest.find(']').map_or(0, |at| at + 1),
+        false => rest.find([':', '/', '?']).unwrap_or(rest.len()),
+    };
+    let (_, behind) = rest.split_at(host);
+    let port = behind.strip_prefix(':').map_or(0, |rest| {
+        let behind = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+        // A name that begins with a digit is the next path's.
+        let is_port = behind.is_empty() || behind.starts_with([':', '/', '?']);
+        match rest.len() - behind.len() {
+            digits if digits > 0 && is_port => digits + 1,
+            _ => 0,
+        }
+    });
+    list.len() - rest.len() + host + port
+}
+
 impl Uri {
     /// What a URI says, or what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {

@@ -243,7 +243,7 @@ pub(crate) fn search(call: &Invocation) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = call.values("d").map(PathBuf::from).collect();
     if places.is_empty() || call.has("s") {
         match std::env::var("ZPOOL_IMPORT_PATH") {
-            Ok(paths) => places.extend(paths.split(':').map(PathBuf::from)),
+            Ok(paths) => places.extend(control::paths_in(&paths)),
             Err(_) => places.push(PathBuf::from("/dev")),
         }
     }

@@ -79,6 +79,27 @@ fn a_pool_on_a_disk_of_a_server_is_a_pool_like_any_other() {
 }
 
 #[test]
+fn servers_are_among_the_places_of_the_environment() {
+    let stores = (Store::new(128, true), Store::new(128, false), far());
+    let (Some(first), Some(second), Some(mut far)) = stores else {
+        return;
+    };
+    far.create_of("far", &["mirror", &first.uri, &second.uri], &[]);
+    far.export("far");
+    let mounts = far.mounts();
+    let empty = mounts.join("empty");
+    fs::create_dir(&empty).expect("made");
+    let places = [&first.uri, path(&empty), &second.uri].join(":");
+    let words = ["zpool", "import", "-R", path(&mounts), "far"];
+    let mut command = far.command(&words);
+    let imported = command.env("ZPOOL_IMPORT_PATH", places).output();
+    let imported = imported.expect("the binary runs");
+    assert!(imported.status.success(), "{imported:?}");
+    assert_eq!(health(&far), "ONLINE");
+    far.ok(&["zpool", "export", "far"]);
+}
+
+#[test]
 fn a_mirror_goes_on_without_a_server_and_has_it_catch_up() {
     let stores = (Store::new(160, false), Store::new(160, true), far());
     let (Some(mut near), Some(other), Some(mut far)) = stores else {

@@ -56,3 +56,26 @@ fn uris_that_make_no_sense_are_refused() {
         assert!(Uri::parse(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn uris_in_a_list_keep_their_colons() {
+    let port = "nbd://host:1234/x";
+    let address = "nbds://[fe80::1]:99/x?tls-certificates=/etc/pki";
+    let socket = "nbd+unix:///x?socket=/run/nbd";
+    for parts in [
+        vec!["/dev", "images", "/x"],
+        vec![port],
+        vec![port, "/dev"],
+        vec!["/dev", port, address, socket, "here"],
+        vec!["nbd://host:1", "nbd://host", "/dev"],
+        vec!["nbds+unix:///x?socket=/a%3ab", "nbd://[::1]:9", "9"],
+        // No port: a name of digits alone would be one.
+        vec!["nbd://host", "1a", "nbd://host", ""],
+        vec!["nbd://[", "", "1/x"],
+        vec![""],
+    ] {
+        let found = paths_in(&parts.join(":"));
+        let wanted: Vec<PathBuf> = parts.iter().map(PathBuf::from).collect();
+        assert_eq!(found, wanted);
+    }
+}
