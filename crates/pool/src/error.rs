@@ -71,6 +71,12 @@ pub enum ImportBlocker {
     /// Blocks are deduplicated, and how is not known, or by a machine of the other byte order.
     #[error("it has a dedup table of an unknown kind or of the other byte order")]
     Dedup,
+    /// The logs of the dedup tables are too long: all of their entries must be known before one is changed.
+    #[error("the logs of its dedup tables have more entries than there is memory for ({max})")]
+    DedupLogs {
+        /// So many there may be.
+        max: usize,
+    },
     /// A checkpoint exists, and its uberblock cannot be read.
     #[error("it has a checkpoint that cannot be read")]
     Checkpoint,

@@ -19,6 +19,10 @@ pub static DEDUP_LOG_BLOCKS: Tunable = Tunable::new("pool.dedup_log_blocks", 200
 /// Entries that a txg that changes a dedup table brings from a log into the ZAPs, at least.
 pub static DEDUP_FLUSHED_MIN: Tunable = Tunable::new("pool.dedup_flushed_min", 1000, 1, 1 << 24);
 
+/// Entries of logs of dedup tables that an import for writing keeps in memory, at most, however much memory there is.
+pub static DEDUP_LOG_READ_MAX: Tunable =
+    Tunable::new("pool.dedup_log_read_max", 1 << 24, 1 << 16, 1 << 32);
+
 /// Bytes of blocks of the pool's own object set that stay in memory for its syncs: half of it for dnodes and indirect
 /// blocks, half for data.
 pub static MOS_KEPT_BYTES: Tunable = Tunable::new("pool.mos_kept_bytes", 32 << 20, 0, 1 << 32);
@@ -157,6 +161,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &DEDUP_LOG_ENTRIES,
     &DEDUP_LOG_BLOCKS,
     &DEDUP_FLUSHED_MIN,
+    &DEDUP_LOG_READ_MAX,
     &MOS_KEPT_BYTES,
     &PREFETCH_THREADS,
     &PREFETCH_BYTES,

@@ -19,6 +19,7 @@
 //! block beyond those that its entries fill.
 
 mod logged;
+mod room;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -39,6 +40,7 @@ use crate::blocks::PipelineStore;
 use crate::error::{ImportBlocker, PoolError, Result};
 use crate::tunables::{DEDUP_FLUSHED_MIN, DEDUP_LOG_BLOCKS, DEDUP_LOG_ENTRIES};
 pub(super) use logged::{Logged, Tally};
+pub(super) use room::Room;
 
 static LOGGED: LockClass = LockClass::new("pool.dedup_logged", rank::LAST + 11);
 
@@ -151,6 +153,7 @@ impl Logs {
         kind: Checksum,
         objects: [Arc<Object>; 2],
         store: &PipelineStore,
+        room: &mut Room,
     ) -> Result<Self> {
         let at = DedupLogHead::AT;
         let [first, second] = &objects;
@@ -175,19 +178,19 @@ impl Logs {
             return Err(PoolError::ReadOnlyPossible(ImportBlocker::Dedup));
         }
         let logs = Self::new(kind, objects, headers);
-        logs.read(store)?;
+        logs.read(store, room)?;
         Ok(logs)
     }
 
     /// Reads what both say, the one that is being brought into the ZAPs first: the other one overrides it.
-    fn read(&self, store: &PipelineStore) -> Result<()> {
+    fn read(&self, store: &PipelineStore, room: &mut Room) -> Result<()> {
         let (active, headers) = {
             let state = self.state.read();
             (state.active, state.headers.clone())
         };
         let mut maps = [BTreeMap::new(), BTreeMap::new()];
         for ((object, header), map) in self.objects.iter().zip(&headers).zip(&mut maps) {
-            read_log(object, header, map)?;
+            read_log(object, header, map, room)?;
         }
         let [mut recent, mut flushing] = maps;
         if active == 1 {
@@ -415,6 +418,7 @@ fn read_log(
     log: &Arc<Object>,
     header: &DedupLogPhys,
     found: &mut BTreeMap<DedupKey, Logged>,
+    room: &mut Room,
 ) -> Result<()> {
     let checkpoint = checkpoint_of(header);
     let size = u64::from(log.block_size()).max(1);
@@ -433,7 +437,10 @@ fn read_log(
                     "object {log}, block {block}: a record of another size"
                 ))
             })?;
-            found.insert(record.key, Logged::new(record.home(), &value));
+            let older = found.insert(record.key, Logged::new(record.home(), &value));
+            if older.is_none() {
+                room.take()?;
+            }
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use format::dedup::{
 use format::zap::FatHeader;
 
 use super::histogram::{Histogram, Sums};
-use super::logs::Logs;
+use super::logs::{Logs, Room};
 use crate::blocks::PipelineStore;
 use crate::error::{ImportBlocker, PoolError, Result};
 
@@ -75,12 +75,13 @@ pub(super) fn load(mos: &ObjectSet, root: &Zap, store: &PipelineStore) -> Result
         None => None,
     };
     let mut tables = Vec::new();
+    let mut room = Room::of_memory();
     for kind in (0..=u8::MAX).filter_map(|id| Checksum::from_id(id).ok()) {
         let folder = named.remove(dedup::directory_name(kind).as_bytes());
         let mut found = Table::new(kind, DedupForm::Legacy);
         if let Some(id) = folder {
             let zap = Zap::open(&mos.object(id)?)?;
-            found = Table::of_folder(mos, kind, (zap, statistics.as_ref()), store)?;
+            found = Table::of_folder(mos, kind, (zap, statistics.as_ref()), store, &mut room)?;
         }
         for class in DedupClass::ALL {
             let name = dedup::zap_name(kind, class);
@@ -135,6 +136,7 @@ impl Table {
         kind: Checksum,
         (zap, statistics): (Zap, Option<&Zap>),
         store: &PipelineStore,
+        room: &mut Room,
     ) -> Result<Self> {
         let version = zap.lookup(VERSION_NAME.as_bytes())?;
         let flags = zap.lookup(FLAGS_NAME.as_bytes())?.unwrap_or(0);
@@ -153,7 +155,7 @@ impl Table {
                     Some(Store::open(mos, ObjectId(id), &name, statistics)?);
             }
         }
-        let logs = load_logs(mos, &table, &zap, flags, store)?;
+        let logs = load_logs(mos, &table, (&zap, flags), store, room)?;
         table.folder = Some(Folder { zap, logs });
         Ok(table)
     }
@@ -271,9 +273,9 @@ impl Folder {
 fn load_logs(
     mos: &ObjectSet,
     table: &Table,
-    folder: &Zap,
-    flags: u64,
+    (folder, flags): (&Zap, u64),
     store: &PipelineStore,
+    room: &mut Room,
 ) -> Result<Option<Arc<Logs>>> {
     let open = |number: usize| -> Result<Option<Arc<Object>>> {
         let name = dedup::log_name(table.kind, number);
@@ -285,7 +287,7 @@ fn load_logs(
         (Some(first), Some(second))
             if flags & DIRECTORY_LOG != 0 && table.form == DedupForm::Flat =>
         {
-            let logs = Logs::load(table.kind, [first, second], store)?;
+            let logs = Logs::load(table.kind, [first, second], store, room)?;
             Ok(Some(Arc::new(logs)))
         }
         // What a log says holds: it is not left aside.

@@ -8,6 +8,7 @@ use format::dedup::{DedupBlock, DedupClass, key_of};
 use super::super::tests::{new_pool, placed};
 use super::super::{DedupTables, Entry};
 use super::*;
+use crate::tunables::DEDUP_LOG_READ_MAX;
 use crate::{ImportOptions, Pool, Selection};
 
 const KIND: Checksum = Checksum::Sha256;
@@ -32,6 +33,7 @@ impl Drop for Limits {
     fn drop(&mut self) {
         DEDUP_LOG_ENTRIES.reset();
         DEDUP_FLUSHED_MIN.reset();
+        DEDUP_LOG_READ_MAX.reset();
     }
 }
 
@@ -298,6 +300,50 @@ fn the_table_says_what_a_map_says() {
     let all: Vec<(u64, u64)> = model.keys().map(|content| (*content, 0)).collect();
     bench.txg(&all);
     assert!(bench.stored().table(KIND).is_none());
+}
+
+/// All of them must be known to find one.
+#[test]
+fn a_pool_whose_logs_do_not_fit_into_memory_is_only_read() {
+    let bench = Bench::with(Limits::of(1 << 24));
+    let count = 1 << 16;
+    let many: Vec<(u64, u64)> = (1..=count).map(|content| (content, 1)).collect();
+    bench.txg(&many);
+    // Another state of an entry takes no more memory.
+    bench.txg(&[(1, 2)]);
+    DEDUP_LOG_READ_MAX.set(count);
+    let bench = bench.imported_after(|_| ());
+    assert_eq!(bench.logs().tally().all, count);
+    bench.txg(&[(count + 1, 1)]);
+    let image = bench.image();
+    let Bench {
+        pool,
+        folder: _folder,
+        limits: _limits,
+    } = bench;
+    pool.export().unwrap();
+    drop(pool);
+    let options = || ImportOptions::new(vec![image.clone()], Selection::Only);
+    let Err(error) = Pool::import(&options()) else {
+        panic!("one too many");
+    };
+    let blocker = ImportBlocker::DedupLogs { max: 1 << 16 };
+    assert!(
+        matches!(&error, PoolError::ReadOnlyPossible(found) if *found == blocker),
+        "{error}"
+    );
+    let mut reading = options();
+    reading.read_only = true;
+    let pool = Pool::import(&reading).unwrap();
+    assert!(pool.services.dedup.table(KIND).is_none());
+    pool.export().unwrap();
+    drop(pool);
+    DEDUP_LOG_READ_MAX.set(count + 1);
+    let pool = Pool::import(&options()).unwrap();
+    let table = pool.services.dedup.table(KIND).unwrap();
+    assert_eq!(table.len().unwrap(), count + 1);
+    drop(table);
+    pool.export().unwrap();
 }
 
 #[test]
