@@ -523,3 +523,38 @@ fn a_package_tells_properties_and_relations() {
     assert!(package_of(&one).contains("not_recursive"));
     session.export("tank");
 }
+
+/// What OpenZFS's receiver asserts of a package: where a dataset has a list by snapshots, each snapshot has one in it.
+#[test]
+fn each_snapshot_of_a_package_has_its_properties_and_holds_if_only_none() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    session.ok(&["zfs", "hold", "keep", "tank/a@two"]);
+    let package = sent(
+        &session,
+        &["zfs", "send", "-h", "-R", "-I", "@one", "tank/a@two"],
+    );
+    let list = package_of(&package);
+    let names = |of: &NvList, key: &str| -> Vec<Vec<u8>> {
+        let found = of.list(key).expect("a list of snapshots");
+        found.iter().map(|(name, _)| name.to_vec()).collect()
+    };
+    let mut held = 0;
+    for (_, system) in list.list("fss").expect("datasets").iter() {
+        let Value::List(system) = system else {
+            panic!("a dataset is no list");
+        };
+        let snapshots = names(system, "snaps");
+        assert!(!snapshots.is_empty());
+        assert_eq!(names(system, "snapprops"), snapshots);
+        assert_eq!(names(system, "snapholds"), snapshots);
+        let holds = system.list("snapholds").expect("holds");
+        let tags =
+            |(_, tags): &(&[u8], &Value)| matches!(tags, Value::List(list) if !list.is_empty());
+        held += holds.iter().filter(tags).count();
+    }
+    assert_eq!(held, 1);
+    session.ok(&["zfs", "release", "keep", "tank/a@two"]);
+    session.export("tank");
+}

@@ -258,10 +258,8 @@ impl Packing<'_> {
             snapshots.set(&snapshot.name, snapshot.guid.0);
             let own = properties(&snapshot.dataset, self.request.backup)?;
             of_snapshots.set(&snapshot.name, own);
-            let tags = holds_of(&snapshot.dataset)?;
-            if !tags.is_empty() {
-                holds.set(&snapshot.name, tags);
-            }
+            // Also one of nothing: OpenZFS's receiver ends with an assertion where a snapshot has none.
+            holds.set(&snapshot.name, holds_of(&snapshot.dataset)?);
         }
         entry.set("snaps", snapshots);
         entry.set("snapprops", of_snapshots);
