@@ -79,13 +79,15 @@ one zstd_compress mkz undo_fs enabled
 enc() { echo passphrase | zf $W create -o encryption=on -o keyformat=passphrase p/x > /dev/null && cp /bin/bash $D/mnt/p/x/; }
 one encryption enc undo_fs enabled key
 encmark() { enc && must zf $W snapshot p/x@s && must zf $W bookmark p/x@s p/x#b; }
-one bookmark_v2 encmark undo_fs enabled key
+# The module leaves it active, of pools that it made itself, too.
+one bookmark_v2 encmark undo_fs "enabled active" key
 check() { must zp $W checkpoint p; rm -r $D/mnt/p/default; cp /bin/cat $D/mnt/p/; }
 uncheck() { must zp $W checkpoint -d -w p; }
 one zpool_checkpoint check uncheck enabled
 nosp() { must zp $W remove -w p $D/f/d2; }
 cls() { mk_fs -o special_small_blocks=64K && cp -r /etc/default $D/mnt/p/x/; }
-one allocation_classes cls nosp enabled "" "$D/f/d1 special $D/f/d2" 2
+# So does the module with this one.
+one allocation_classes cls nosp "enabled active" "" "$D/f/d1 special $D/f/d2" 2
 # One that shares little with its origin has no list.
 clone() { must zf $W snapshot p@s && must zf $W clone p@s p/x && cp /etc/hostname $D/mnt/p/x/; }
 unclone() { must zf $W destroy p/x && must zf $W destroy p@s; }
