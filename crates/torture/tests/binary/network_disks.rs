@@ -1,6 +1,7 @@
 //! `millpond nbd`: volumes and snapshots of some, as clients of NBD that we did not write see them. Needs nbdinfo,
 //! nbdcopy and qemu-img; what is not installed is skipped.
 
+use crate::served_disks::noise;
 use crate::session::{Session, path};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -74,17 +75,6 @@ fn released(session: &mut Session) {
     session.import("tank", &[]);
 }
 
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(next).collect()
-}
-
 #[test]
 fn volumes_are_served_to_other_programs() {
     let Some(mut session) = Session::new() else {
@@ -94,7 +84,7 @@ fn volumes_are_served_to_other_programs() {
     session.ok(&["zfs", "create", "-s", "-V", "16M", "tank/disk"]);
     let wanted = session.images().with_file_name("wanted");
     let mut bytes = vec![0; 16 << 20];
-    bytes[..3_000_001].copy_from_slice(&noise(3_000_001));
+    bytes[..3_000_001].copy_from_slice(&noise(3_000_001, 1));
     fs::write(&wanted, &bytes).expect("a file");
     {
         let server = Server::start(&session, &["tank/disk"]);

@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::certificates::{Authority, Identity};
+use crate::served_disks::noise;
 use crate::session::{Session, path};
 
 const VOLUME: &str = "tank/disk";
@@ -167,17 +168,6 @@ fn go(stream: &mut (impl Read + Write)) -> io::Result<()> {
     Ok(())
 }
 
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(next).collect()
-}
-
 /// Writes bytes in pieces, all before the first answer is read, and reads them in the same way.
 fn exchange(stream: &mut (impl Read + Write), bytes: &[u8]) {
     const PIECE: usize = 256 << 10;
@@ -257,7 +247,7 @@ fn volumes_are_served_by_tls_and_not_without() {
     let who = authority.identity("disks", &["127.0.0.1"]);
     session.create("tank", 128, &[]);
     session.ok(&["zfs", "create", "-s", "-V", "16M", VOLUME]);
-    let bytes = noise(4 << 20);
+    let bytes = noise(4 << 20, 1);
     {
         let server = Server::on_a_port(&session, &who, &[]);
         let config = authority.client(None);
@@ -392,7 +382,7 @@ fn qemu_reads_a_volume_by_tls() {
     session.ok(&["zfs", "create", "-s", "-V", "8M", VOLUME]);
     let wanted = folder.path().join("wanted");
     let mut bytes = vec![0; 8 << 20];
-    bytes[1_000_000..3_000_001].copy_from_slice(&noise(2_000_001));
+    bytes[1_000_000..3_000_001].copy_from_slice(&noise(2_000_001, 1));
     fs::write(&wanted, &bytes).expect("a file");
     {
         let ca = authority.file();
