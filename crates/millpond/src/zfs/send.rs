@@ -119,7 +119,8 @@ fn send(call: &Invocation) -> Outcome {
     }
     if parsable || verbose {
         let said = token.as_ref().map(contents).unwrap_or_default();
-        let text = said + &told_sizes(&sizes, parsable, is_package(&request));
+        let many = request.replicate || request.intermediate;
+        let text = said + &told_sizes(&sizes, parsable, many);
         if dry {
             print(&text)?;
         } else {
@@ -196,6 +197,12 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         } else if from.contains(['@', '#']) {
             from.to_owned()
         } else {
+            if step.is_some() {
+                complain(
+                    &"Warning: incremental source didn't specify type, assuming snapshot. Use '@' or '#' prefix to \
+                      avoid ambiguity.",
+                );
+            }
             format!("{head}@{from}")
         };
         check(&from, kinds)?;
@@ -252,17 +259,19 @@ fn is_package(request: &SendRequest) -> bool {
     request.replicate || request.intermediate || has_extras
 }
 
-/// What is sent, and how much that is. As with OpenZFS only a stream that comes alone names the dataset of its source.
-fn told_sizes<'a>(sizes: &'a [StreamSize], parsable: bool, is_package: bool) -> String {
+/// What is sent, and how much that is. As with OpenZFS the source of a stream has its dataset's name, but where many
+/// are sent, only its own, which programs get without the `@`.
+fn told_sizes(sizes: &[StreamSize], parsable: bool, many: bool) -> String {
     let mut text = String::new();
     let mut total = 0_u64;
     for size in sizes {
         total = total.saturating_add(size.bytes);
         let (name, bytes) = (&size.name, size.bytes);
-        let shown = |from: &'a str| if is_package { short(from) } else { from };
-        text += &match (&size.from, parsable) {
+        let from = size.from.as_deref();
+        let from = from.map(|from| if many { short(from, parsable) } else { from });
+        text += &match (from, parsable) {
             (None, true) => format!("full\t{name}\t{bytes}\n"),
-            (Some(from), true) => format!("incremental\t{}\t{name}\t{bytes}\n", shown(from)),
+            (Some(from), true) => format!("incremental\t{from}\t{name}\t{bytes}\n"),
             (None, false) => {
                 format!(
                     "full send of {name} estimated size is {}\n",
@@ -270,8 +279,7 @@ fn told_sizes<'a>(sizes: &'a [StreamSize], parsable: bool, is_package: bool) -> 
                 )
             }
             (Some(from), false) => format!(
-                "send from {} to {name} estimated size is {}\n",
-                shown(from),
+                "send from {from} to {name} estimated size is {}\n",
                 human_bytes(bytes)
             ),
         };
@@ -284,9 +292,9 @@ fn told_sizes<'a>(sizes: &'a [StreamSize], parsable: bool, is_package: bool) -> 
     text
 }
 
-/// The name of a snapshot or bookmark without its dataset's.
-fn short(name: &str) -> &str {
-    name.find(['@', '#'])
-        .and_then(|at| name.get(at..))
+/// The name of a snapshot without its dataset's; `bare`: without the `@` as well.
+fn short(name: &str, bare: bool) -> &str {
+    name.find('@')
+        .and_then(|at| name.get(at + usize::from(bare)..))
         .unwrap_or(name)
 }

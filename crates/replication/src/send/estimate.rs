@@ -28,7 +28,8 @@ pub fn estimate(job: &SendJob) -> Result<u64, SendError> {
     };
     let record_size = record_size.max(512);
     let records = uncompressed / record_size;
-    let bytes = if job.options.compressed {
+    // What is sent raw stays compressed, also where nothing is encrypted.
+    let bytes = if job.options.compressed || job.options.raw {
         compressed
     } else {
         uncompressed

@@ -106,12 +106,66 @@ fn what_is_sent_is_what_was_asked_for() {
         .lines()
         .map(|line| line.split('\t').collect())
         .collect();
-    assert_eq!(lines[0][..3], ["incremental", "@one", "tank/a@two"]);
-    let alone = session.ok(&["zfs", "send", "-nv", "-i", "@one", "tank/a@two"]);
+    assert_eq!(lines[0][..3], ["incremental", "one", "tank/a@two"]);
+    for (flags, source, target) in [
+        (
+            &["-nv", "-i"][..],
+            "@one",
+            "send from tank/a@one to tank/a@two estimated",
+        ),
+        (
+            &["-nv", "-p", "-i"],
+            "@one",
+            "send from tank/a@one to tank/a@two estimated",
+        ),
+        (
+            &["-nvP", "-h", "-i"],
+            "@one",
+            "incremental\ttank/a@one\ttank/a@two\t",
+        ),
+        (
+            &["-nv", "-R", "-i"],
+            "@one",
+            "send from @one to tank/a@two estimated",
+        ),
+        (
+            &["-nvP", "-R", "-i"],
+            "@one",
+            "incremental\tone\ttank/a@two\t",
+        ),
+        (
+            &["-nv", "-I"],
+            "one",
+            "send from @one to tank/a@two estimated",
+        ),
+        (
+            &["-nvP", "-p", "-i"],
+            "#mark",
+            "incremental\ttank/a#mark\ttank/a@two\t",
+        ),
+    ] {
+        let words = [&["zfs", "send"], flags, &[source, "tank/a@two"]].concat();
+        let told = session.ok(&words);
+        assert!(told.starts_with(target), "{words:?}: {told}");
+    }
+    // A source without `@` or `#` is taken for a snapshot, and that is said.
+    let bare = session.run(&["zfs", "send", "-n", "-i", "one", "tank/a@two"]);
+    let said = String::from_utf8_lossy(&bare.stderr);
+    assert!(bare.status.success(), "{bare:?}");
     assert!(
-        alone.starts_with("send from tank/a@one to tank/a@two estimated size is "),
-        "{alone}"
+        said.starts_with("Warning: incremental source didn't specify type, assuming snapshot."),
+        "{said}"
     );
+    // Raw is compressed, encrypted or not.
+    let sizes = ["-c", "-w", "-L"].map(|flag| {
+        let told = session.ok(&["zfs", "send", "-nP", flag, "tank/a@two"]);
+        told.rsplit('\t')
+            .next()
+            .and_then(|size| size.trim_end().parse::<u64>().ok())
+            .expect("a number")
+    });
+    assert_eq!(sizes[0], sizes[1]);
+    assert!(sizes[0] < sizes[2], "{sizes:?}");
     let size: u64 = lines[0][3].parse().expect("a number");
     assert!(
         size.abs_diff(step.len() as u64) < 200_000,
