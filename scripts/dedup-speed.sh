@@ -6,7 +6,8 @@
 #
 # Needs some 10 GB in WORKDIR, and root. CACHE_MB (16) is what the pool may keep in memory of whatever it read, the
 # table is measured when it is so many TIMES (10 20) as large. Records of 4 KB, without compression; what is timed is a
-# copy of 64 MB of noise until it is on disk, three of them; MB a second, the best, with dedup=on, with dedup=off.
+# copy of 64 MB of noise until it is on disk, three of them; MB a second, the best, with dedup=on, with dedup=off; and
+# the mean of a dozen in turns, as what is written to a log comes into the table with one copy more than with another.
 set -eu
 M=$(realpath "$1") W=$(realpath "$2") CACHE=${3:-16}
 shift $(($# > 3 ? 3 : $#))
@@ -28,15 +29,18 @@ speed() {
 }
 fresh() { number=$((number + 1)) && head -c $((64 << 20)) /dev/urandom > "$W/source"; }
 best() { printf '%s\n' "$@" | sort -n | tail -1; }
-# Three copies of new data to each, in turns.
+# Of figures that are so much in a time.
+mean() { printf '%s\n' "$@" | awk '{ sum += 1 / $1 } END { printf "%.0f", NR / sum }'; }
+# Copies of new data to each, in turns.
 compare() {
     local on=() off=()
-    for turn in 1 2 3; do
+    for ((turn = 0; turn < ${2:-3}; turn++)); do
         fresh
         on+=("$(speed on "new$number")")
         off+=("$(speed off "new$number")")
     done
-    echo "$1: on $(best "${on[@]}"), off $(best "${off[@]}") MB/s"
+    echo "$1: on $(best "${on[@]:0:3}"), off $(best "${off[@]:0:3}") MB/s;" \
+        "mean on $(mean "${on[@]}"), off $(mean "${off[@]}")"
 }
 table() { "$M" zpool get -Hp -o value dedup_table_size on; }
 make() {
@@ -64,7 +68,7 @@ for times in $TIMES; do
         fresh
         copy on "fill$number"
     done
-    compare "unique, 4 KB records, a table of $(($(table) >> 20)) MB for a cache of $CACHE MB"
+    compare "unique, 4 KB records, a table of $(($(table) >> 20)) MB for a cache of $CACHE MB" 12
     rm "$W"/mnt/off/new*
     "$M" zpool sync off
 done

@@ -39,4 +39,4 @@ pub use store::{
 pub use tunables::TUNABLES;
 pub use tx::{Account, Admission, Footprint, Promise, Refusal, Reservation, Tx, TxError, Wanted};
 pub use workers::SyncWorkers;
-pub use zap::{CreateZap, FoundName, Zap, ZapCursor, ZapEntry, ZapMatch};
+pub use zap::{CreateZap, FoundName, KeyMemory, Zap, ZapCursor, ZapEntry, ZapMatch};

@@ -38,6 +38,8 @@ pub(crate) struct Meters {
     pub(crate) unreadable_freed: Arc<Counter>,
     /// Lookups that met a split and looked again behind the writer's lock.
     pub(crate) lookups_repeated: Arc<Counter>,
+    /// Lookups in ZAPs of keys that are not there, which was known without the leaf.
+    pub(crate) lookups_spared: Arc<Counter>,
 }
 
 /// The one set of counters.
@@ -60,5 +62,6 @@ pub(crate) static METERS: LazyLock<Meters> = LazyLock::new(|| {
         leaves_split: counter("leaves_split"),
         unreadable_freed: counter("unreadable_freed"),
         lookups_repeated: counter("lookups_repeated"),
+        lookups_spared: counter("lookups_spared"),
     }
 });

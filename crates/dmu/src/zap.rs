@@ -14,6 +14,8 @@ mod header;
 mod hold;
 mod lookup;
 mod micro;
+mod prints;
+mod runs;
 mod state;
 
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub use cursor::{ZapCursor, ZapEntry};
 use header::{malformed, place};
 pub use lookup::{FoundName, ZapMatch};
 use micro::Index;
+pub use prints::KeyMemory;
+use prints::Prints;
 pub(crate) use state::{Form, ZapState};
 
 /// A ZAP. Cheap to clone and to open; what is kept in memory belongs to the object.
@@ -55,6 +59,12 @@ impl Zap {
     #[must_use]
     pub const fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// Has what was seen of the keys of its leaves kept in this memory, for lookups of keys that are not there. The first
+    /// call counts.
+    pub fn know_keys(&self, memory: &Arc<KeyMemory>) {
+        self.state().prints.get_or_init(|| Prints::new(memory));
     }
 
     fn state(&self) -> &ZapState {

@@ -16,12 +16,21 @@ pub static PRUNED_AT_ONCE: Tunable = Tunable::new("pool.pruned_at_once", 20_000,
 pub static DEDUP_LOG_ENTRIES: Tunable = Tunable::new("pool.dedup_log_entries", 50_000, 1, 1 << 24);
 /// … and blocks of it (128 KiB), of which each txg that changes the table takes at least one.
 pub static DEDUP_LOG_BLOCKS: Tunable = Tunable::new("pool.dedup_log_blocks", 200, 1, 1 << 20);
+/// Both are so for each so many bytes that the cache may hold, and if that is less. An entry takes some 180 bytes.
+pub static DEDUP_LOG_CACHE_BYTES: Tunable =
+    Tunable::new("pool.dedup_log_cache_bytes", 512 << 20, 1 << 20, 1 << 50);
 /// Entries that a txg that changes a dedup table brings from a log into the ZAPs, at least.
 pub static DEDUP_FLUSHED_MIN: Tunable = Tunable::new("pool.dedup_flushed_min", 1000, 1, 1 << 24);
 
 /// Entries of logs of dedup tables that an import for writing keeps in memory, at most, however much memory there is.
 pub static DEDUP_LOG_READ_MAX: Tunable =
     Tunable::new("pool.dedup_log_read_max", 1 << 24, 1 << 16, 1 << 32);
+
+/// Leaves of a dedup table that are read ahead at once when entries are brought into it.
+pub static DEDUP_FLUSH_AHEAD: Tunable = Tunable::new("pool.dedup_flush_ahead", 32, 0, 4096);
+
+/// What is known of the keys of dedup tables without their leaves may take such a part of what the cache may hold.
+pub static DEDUP_KEYS_SHARE: Tunable = Tunable::new("pool.dedup_keys_share", 4, 1, 1 << 20);
 
 /// Bytes of blocks of the pool's own object set that stay in memory for its syncs: half of it for dnodes and indirect
 /// blocks, half for data.
@@ -160,8 +169,11 @@ pub const TUNABLES: &[&Tunable] = &[
     &PRUNED_AT_ONCE,
     &DEDUP_LOG_ENTRIES,
     &DEDUP_LOG_BLOCKS,
+    &DEDUP_LOG_CACHE_BYTES,
     &DEDUP_FLUSHED_MIN,
     &DEDUP_LOG_READ_MAX,
+    &DEDUP_FLUSH_AHEAD,
+    &DEDUP_KEYS_SHARE,
     &MOS_KEPT_BYTES,
     &PREFETCH_THREADS,
     &PREFETCH_BYTES,

@@ -83,7 +83,7 @@ impl Object {
         }
         drop(known);
         if let Some((zap, writer)) = zap {
-            zap.moved();
+            zap.restored();
             drop(writer);
         }
         if leaves {

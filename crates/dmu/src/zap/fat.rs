@@ -198,14 +198,25 @@ pub(super) fn lookup<R>(
     let located = located(zap)?;
     check_key_kind(zap, &located.header, key)?;
     let hash = hash_of(&located.header, key);
-    let data = leaf_of(zap, &located, hash)?;
-    let leaf = Leaf::new(&data).map_err(|error| malformed(&zap.object, 0, &error))?;
+    let known = zap.state().prints.get();
+    let known = known.map(|prints| (prints, prints.version()));
+    if let Some((prints, _)) = known
+        && let Ok(block) = leaf_block(&zap.object, &located.header, &located.first, hash)
+        && prints.lacks(block, hash)
+    {
+        return Ok(None);
+    }
+    let (data, block) = placed_leaf_of(zap, &located, hash)?;
+    let leaf = Leaf::new(&data).map_err(|error| malformed(&zap.object, block, &error))?;
+    if let Some((prints, version)) = known {
+        prints.learn(block, &leaf, version);
+    }
     let Some(entry) = leaf.find_key(hash, key) else {
         return Ok(None);
     };
     take(&entry)
         .map(Some)
-        .map_err(|error| malformed(&zap.object, 0, &error))
+        .map_err(|error| malformed(&zap.object, block, &error))
 }
 
 /// Calls `each` with every name that shares the hash of `name`, lowest differentiator first.
@@ -235,7 +246,7 @@ pub(super) fn each_of_hash(zap: &Zap, name: &[u8], mut each: impl FnMut(&[u8], u
     Ok(())
 }
 
-fn check_key_kind(zap: &Zap, header: &FatHeader, key: &Key<'_>) -> Result<()> {
+pub(super) fn check_key_kind(zap: &Zap, header: &FatHeader, key: &Key<'_>) -> Result<()> {
     let words = HashKind::from_flags(header.flags).words;
     if words == matches!(key, Key::Words(_)) {
         Ok(())
@@ -245,7 +256,7 @@ fn check_key_kind(zap: &Zap, header: &FatHeader, key: &Key<'_>) -> Result<()> {
 }
 
 /// Adds `delta` to the number of entries.
-fn count(object: &Arc<Object>, tx: &Tx, delta: i64) -> Result<()> {
+pub(super) fn count(object: &Arc<Object>, tx: &Tx, delta: i64) -> Result<()> {
     const ENTRY_COUNT: usize = 72;
     object.modify_block(tx, 0, |block| {
         if let Some(bytes) = block.get_mut(ENTRY_COUNT..ENTRY_COUNT + 8)
@@ -299,14 +310,16 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
     let hash = key
         .given
         .map_or_else(|| hash_of(header, &key.key), |(hash, _)| hash);
+    let prints = zap.state().prints.get();
     loop {
         let (block, exists) = {
             let (data, block) = leaf_locked(zap, hash)?;
             let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
-            (
-                block,
-                leaf.find_key(hash, &key.key).map(|entry| entry.chunk()),
-            )
+            let exists = leaf.find_key(hash, &key.key).map(|entry| entry.chunk());
+            if let Some(prints) = prints {
+                prints.learn(block, &leaf, prints.version());
+            }
+            (block, exists)
         };
         let changed = match exists {
             Some(_) if !replace => Changed::Exists,
@@ -328,6 +341,9 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
                         .map(|_| ())
                 })?;
                 if done.is_ok() {
+                    if let Some(prints) = prints {
+                        prints.note(block, hash);
+                    }
                     count(object, tx, 1)?;
                 }
                 outcome(object, block, done)?
@@ -336,13 +352,20 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
         match changed {
             Changed::Done => return Ok(()),
             Changed::Exists => return Err(zap.entry_exists()),
-            Changed::NoRoom => {
-                let split = grow::split(object, tx, block, hash);
-                zap.state().moved();
-                split?;
-            }
+            Changed::NoRoom => split(zap, tx, block, hash)?,
         }
     }
+}
+
+/// Splits the leaf in `block`, to which `hash` belongs.
+pub(super) fn split(zap: &Zap, tx: &Tx, block: u64, hash: u64) -> Result<()> {
+    let state = zap.state();
+    if let Some(prints) = state.prints.get() {
+        prints.forget(block);
+    }
+    let split = grow::split(&zap.object, tx, block, hash);
+    state.moved();
+    split
 }
 
 /// Removes a key.

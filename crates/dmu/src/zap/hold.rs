@@ -57,9 +57,7 @@ impl Zap {
             if fits {
                 return Ok(());
             }
-            let split = grow::split(object, tx, block, hash);
-            self.state().moved();
-            split?;
+            fat::split(self, tx, block, hash)?;
         }
     }
 }

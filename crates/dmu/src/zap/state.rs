@@ -1,13 +1,14 @@
 //! What an object that is a ZAP keeps in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use format::zap::FatHeader;
 use sys::Buffer;
 
 use super::micro::Index;
+use super::prints::Prints;
 
 static WRITER: LockClass = LockClass::new("dmu.zap_writer", rank::DMU + 10);
 static LOCATED: LockClass = LockClass::new("dmu.zap_header", rank::DMU + 12);
@@ -30,6 +31,8 @@ pub(crate) struct ZapState {
     pub(super) located: RwLock<Option<Arc<Located>>>,
     /// Rises whenever leaves move.
     pub(super) version: AtomicU64,
+    /// Which keys leaves have, if the owner wants that known.
+    pub(super) prints: OnceLock<Prints>,
 }
 
 impl ZapState {
@@ -39,7 +42,16 @@ impl ZapState {
             form: RwLock::new(&FORM, Form::Unknown),
             located: RwLock::new(&LOCATED, None),
             version: AtomicU64::new(0),
+            prints: OnceLock::new(),
         })
+    }
+
+    /// The ZAP is what it was before a transaction: leaves may be where they were, with keys that had gone.
+    pub(crate) fn restored(&self) {
+        if let Some(prints) = self.prints.get() {
+            prints.clear();
+        }
+        self.moved();
     }
 
     /// Leaves have moved: the header that is remembered is out of date.

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::metrics::{Counter, Gauge, registry};
 use codec::Checksum;
-use dmu::{ObjectSet, Zap};
+use dmu::{KeyMemory, ObjectSet, Zap};
 use format::BlockPointer;
 use format::dedup::{DedupBlock, DedupClass, DedupForm, DedupKey, DedupValue, key_of};
 use pipeline::{DedupAnswer, DedupSource};
@@ -86,6 +86,8 @@ pub(crate) struct DedupTables {
     /// By the number of their checksum. Only the sync changes them.
     tables: RwLock<BTreeMap<u8, Arc<Table>>>,
     pending: Mutex<Pending>,
+    /// Where their ZAPs keep which keys their leaves have.
+    keys: Arc<KeyMemory>,
     /// New tables are of the newer kind.
     fast: AtomicBool,
     /// A scan is under way while devices lack something: nothing new refers to what is stored, for the scan may have
@@ -105,6 +107,7 @@ impl DedupTables {
         Arc::new(Self {
             tables: RwLock::new(&TABLES, BTreeMap::new()),
             pending: Mutex::new(&PENDING, Pending::default()),
+            keys: Arc::default(),
             fast: AtomicBool::new(false),
             is_careful: AtomicBool::new(false),
             room: AtomicU64::new(u64::MAX),
@@ -116,6 +119,10 @@ impl DedupTables {
     /// Reads the tables that the MOS directory names.
     pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap, store: &PipelineStore) -> Result<()> {
         let tables = table::load(mos, root, store)?;
+        let stores = tables
+            .iter()
+            .flat_map(|table| table.stores.iter().flatten());
+        stores.for_each(|store| store.zap.know_keys(&self.keys));
         let tables = tables
             .into_iter()
             .map(|table| (table.kind.id(), Arc::new(table)));
@@ -130,8 +137,11 @@ impl DedupTables {
         self.is_careful.store(is_careful, Ordering::Relaxed);
     }
 
-    /// A txg begins: how many bytes the tables may take, none for any, and what is to be pruned.
-    pub(crate) fn begin_txg(&self, quota_bytes: Option<u64>) {
+    /// A txg begins: how many bytes the tables may take, none for any, how much memory what is known of their keys, and
+    /// what is to be pruned.
+    pub(crate) fn begin_txg(&self, quota_bytes: Option<u64>, keys_bytes: u64) {
+        self.keys
+            .set_limit(usize::try_from(keys_bytes).unwrap_or(usize::MAX));
         let tables = self.tables.read();
         let taken = tables.values().fold(0_u64, |sum, table| {
             let coming = table.coming().saturating_mul(ENTRY_BYTES);

@@ -50,6 +50,11 @@ impl PipelineStore {
         }
     }
 
+    /// What the cache may hold: the measure of what else may be kept in memory.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.pipeline.cache().limit_bytes()
+    }
+
     /// Holes that are written from now on tell when they were made.
     pub(crate) fn write_hole_births(&self) {
         self.pipeline.set_hole_birth(true);

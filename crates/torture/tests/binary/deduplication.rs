@@ -48,7 +48,8 @@ fn judge(session: &mut Session, shown: &[Vec<String>]) {
 }
 
 /// Logs so short that they are brought into the ZAPs all the time, and change places.
-const SHORT_LOGS: &str = "pool.dedup_log_entries=40,pool.dedup_flushed_min=7";
+const SHORT_LOGS: &str =
+    "pool.dedup_log_entries=40,pool.dedup_log_cache_bytes=1099511627776,pool.dedup_flushed_min=7";
 
 /// A pool of one device, whose tables are of the older kind or of the newer.
 fn pool(fast: bool) -> Option<Session> {

@@ -8,10 +8,11 @@ use format::zap::Value;
 
 use super::Entry;
 use super::histogram::sizes_of;
-use super::logs::{Logged, Logs, flushed_with};
+use super::logs::{LogLimits, Logged, Logs};
 use super::table::{self, Folder, Store, Table};
 use crate::error::Result;
 use crate::pool::services::PoolServices;
+use crate::tunables::DEDUP_FLUSH_AHEAD;
 
 /// A table that is being changed.
 pub(super) struct Booking<'a> {
@@ -47,9 +48,13 @@ impl<'a> Booking<'a> {
     /// Before anything is changed: the logs may change places.
     pub(super) fn begin(&mut self) -> Result<()> {
         if let Some(logs) = self.table.logs() {
-            self.is_first = logs.begin(self.tx)?;
+            self.is_first = logs.begin(self.tx, self.log_limits())?;
         }
         Ok(())
+    }
+
+    fn log_limits(&self) -> LogLimits {
+        LogLimits::of(self.services.store.cache_bytes())
     }
 
     fn mos(&self) -> &'a ObjectSet {
@@ -104,21 +109,16 @@ impl<'a> Booking<'a> {
 
     /// Brings entries of the other log into the ZAPs.
     fn flush(&mut self, logs: &Logs) -> Result<()> {
-        let mut left = flushed_with(self.appended, self.is_first);
+        let mut left = logs.due(self.appended, self.is_first, self.log_limits());
         loop {
             let entries = logs.next(left.min(AT_ONCE));
             if entries.is_empty() {
                 return logs.finish(self.tx);
             }
-            let mut kept = Vec::new();
-            for (key, logged) in &entries {
-                if self.is_readable(key, logged) {
-                    self.put(key, logged.home, logged.value())?;
-                } else {
-                    // It stays in a log, which must come to an end all the same.
-                    logs.put(key, logged, &self.services.store);
-                    kept.push((*key, *logged));
-                }
+            let kept = self.bring_in(&entries)?;
+            // They stay in a log, which must come to an end all the same.
+            for (key, logged) in &kept {
+                logs.put(key, logged, &self.services.store);
             }
             Logs::note_kept(kept.len());
             logs.append(self.tx, &kept)?;
@@ -127,13 +127,71 @@ impl<'a> Booking<'a> {
         }
     }
 
+    /// Brings entries, in the order of their keys, into the ZAPs; those whose place there cannot be read.
+    fn bring_in(&mut self, entries: &[(DedupKey, Logged)]) -> Result<Vec<(DedupKey, Logged)>> {
+        let mut kept = Vec::new();
+        let mut staying: [Vec<(DedupKey, Logged)>; 3] = Default::default();
+        for (key, logged) in entries {
+            let value = logged.value();
+            match class_of(&value) {
+                Some(class) if logged.home.is_none_or(|home| home == class) => {
+                    staying[class.index()].push((*key, *logged));
+                }
+                Some(_) | None if self.is_readable(key, logged) => {
+                    self.put(key, logged.home, value)?;
+                }
+                Some(_) | None => kept.push((*key, *logged)),
+            }
+        }
+        for class in DedupClass::ALL {
+            self.put_runs(class, &staying[class.index()], &mut kept)?;
+        }
+        Ok(kept)
+    }
+
+    /// Brings entries that no other ZAP has into that of a class, a leaf at a time.
+    fn put_runs(
+        &mut self,
+        class: DedupClass,
+        entries: &[(DedupKey, Logged)],
+        kept: &mut Vec<(DedupKey, Logged)>,
+    ) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let zap = self.store(class)?.zap.clone();
+        let value = |logged: &Logged| Value::bytes(&logged.value().pack());
+        let values = entries
+            .iter()
+            .map(|(key, logged)| (key.as_slice(), value(logged)));
+        let values: Vec<(&[u64], Value)> = values.collect();
+        let mut ahead = LeavesAhead::default();
+        let mut at = 0;
+        while let Some((first, _)) = values.get(at) {
+            ahead.ask(&zap, entries, at);
+            let count = match zap.read_words_leaf(first) {
+                Ok(()) => zap.update_words_run(self.tx, &values[at..])?,
+                Err(_) => {
+                    kept.push(entries[at]);
+                    at += 1;
+                    continue;
+                }
+            };
+            for (key, logged) in &entries[at..at + count] {
+                self.count(class, key, &logged.value(), u64::saturating_add);
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
     /// Whether the leaves of the ZAPs that an entry leaves and comes into can be read.
     fn is_readable(&self, key: &DedupKey, logged: &Logged) -> bool {
         let classes = [logged.home, class_of(&logged.value())];
         let mut stores = classes.into_iter().flatten();
         stores.all(|class| {
             let store = self.table.stores[class.index()].as_ref();
-            store.is_none_or(|store| store.zap.lookup_words(key).is_ok())
+            store.is_none_or(|store| store.zap.read_words_leaf(key).is_ok())
         })
     }
 
@@ -168,6 +226,7 @@ impl<'a> Booking<'a> {
     fn store(&mut self, class: DedupClass) -> Result<&Store> {
         if self.table.stores[class.index()].is_none() {
             let made = table::create_store(self.mos(), self.tx, self.table.kind)?;
+            made.zap.know_keys(&self.services.dedup.keys);
             let name = zap_name(self.table.kind, class);
             let directory = self.table.directory(&self.services.directory);
             directory.add(self.tx, name.as_bytes(), made.zap.object().id().0)?;
@@ -265,6 +324,31 @@ impl<'a> Booking<'a> {
                 .change_feature(tx, &features::FAST_DEDUP, -1)?;
         }
         Ok(())
+    }
+}
+
+/// How far the leaves of entries that are brought in were read ahead: in windows, of which the next is asked for when
+/// the first entry of the last one is come to.
+#[derive(Default)]
+struct LeavesAhead {
+    last: usize,
+    end: usize,
+}
+
+impl LeavesAhead {
+    /// Entry number `at` is next.
+    fn ask(&mut self, zap: &Zap, entries: &[(DedupKey, Logged)], at: usize) {
+        let leaves = DEDUP_FLUSH_AHEAD.count();
+        while self.last <= at && self.end < entries.len() && leaves > 0 {
+            let keys = entries[self.end..].iter().map(|(key, _)| key.as_slice());
+            // Where that stops nothing is asked for any more: who comes to it learns why.
+            let count = zap.prefetch_words(keys, leaves);
+            self.last = self.end;
+            self.end = match count {
+                0 => entries.len(),
+                _ => self.end + count,
+            };
+        }
     }
 }
 

@@ -11,12 +11,13 @@
 //! - the statistics of the ZAPs do not count what is in the maps ([`Logs::histogram`] does).
 //!
 //! Why neither the maps nor the logs grow without bound: say that a txg appends c entries, at most C. It then brings
-//! at least 2c and [`DEDUP_FLUSHED_MIN`] into the ZAPs. While a log of F entries is brought in, the active one so grows
-//! by no more than F/2 + C. The logs change places once nothing is left to be brought in and there are
-//! [`DEDUP_LOG_ENTRIES`] in the active one (or so many blocks): the next F is at most max(that limit, F/2) + C, and
-//! after some turns at most max(limit + C, 2C), whatever a log of OpenZFS began with. A txg that appends nothing
-//! brings nothing in, and a log is brought in within F / [`DEDUP_FLUSHED_MIN`] of the others, each of which appends a
-//! block beyond those that its entries fill.
+//! into the ZAPs, at the same pace from the first on, what it must for the other log to be in them when the active one
+//! has as many as a log may have ([`LogLimits`]), but no more than 2c, and at least [`DEDUP_FLUSHED_MIN`] ([`quota`]).
+//! While a log of F entries is brought in, the active one so grows to no more than max(the limit, F/2) + C. The logs
+//! change places once nothing is left to be brought in and there are as many in the active one (or so many blocks):
+//! the next F is at most max(limit, F/2) + C, and after some turns at most max(limit + C, 2C), whatever a log of
+//! OpenZFS began with. A txg that appends nothing brings nothing in, and a log is brought in within
+//! F / [`DEDUP_FLUSHED_MIN`] of the others, each of which appends a block beyond those that its entries fill.
 
 mod logged;
 mod room;
@@ -38,7 +39,9 @@ use sys::BufferMut;
 use super::histogram::{Histogram, sizes_of};
 use crate::blocks::PipelineStore;
 use crate::error::{ImportBlocker, PoolError, Result};
-use crate::tunables::{DEDUP_FLUSHED_MIN, DEDUP_LOG_BLOCKS, DEDUP_LOG_ENTRIES};
+use crate::tunables::{
+    DEDUP_FLUSHED_MIN, DEDUP_LOG_BLOCKS, DEDUP_LOG_CACHE_BYTES, DEDUP_LOG_ENTRIES,
+};
 pub(super) use logged::{Logged, Tally};
 pub(super) use room::Room;
 
@@ -63,6 +66,30 @@ static METERS: LazyLock<Meters> = LazyLock::new(|| Meters {
     logged: registry().gauge("pool.dedup_logged"),
 });
 
+/// With how much in it a log is the next to be brought into the ZAPs.
+#[derive(Clone, Copy)]
+pub(super) struct LogLimits {
+    entries: usize,
+    blocks: u64,
+}
+
+/// So many times the limits, however much memory there is.
+const TIMES_MAX: u64 = 4;
+
+impl LogLimits {
+    /// Of a pool whose cache may hold so much. Beside a table that is much longer than its logs each entry changes a
+    /// leaf of its own: the longer the logs, the fewer leaves are written. They stay short enough for a machine with
+    /// less memory to import the pool ([`Room`]).
+    pub(super) fn of(cache_bytes: u64) -> Self {
+        let times = (cache_bytes / DEDUP_LOG_CACHE_BYTES.get()).clamp(1, TIMES_MAX);
+        let entries = DEDUP_LOG_ENTRIES.get().saturating_mul(times);
+        Self {
+            entries: usize::try_from(entries).unwrap_or(usize::MAX),
+            blocks: DEDUP_LOG_BLOCKS.get().saturating_mul(times),
+        }
+    }
+}
+
 /// What the logs say.
 struct State {
     /// Which of the two is active.
@@ -78,6 +105,9 @@ struct State {
     end: (Txg, u64, usize),
     /// The last txg that was told of.
     begun: Txg,
+    /// How many entries were to be brought into the ZAPs, and for how many there was room in the active log, when this
+    /// began or went on after an import; none before that.
+    pace: Option<(usize, usize)>,
 }
 
 impl State {
@@ -130,6 +160,7 @@ impl Logs {
             histogram: Histogram::default(),
             end: (Txg(0), 0, 0),
             begun: Txg(0),
+            pace: None,
         };
         Self {
             kind,
@@ -239,7 +270,7 @@ impl Logs {
 
     /// A txg changes the table, for the first time if so it answers. The logs change places if there is enough in the
     /// active one, and nothing in the other.
-    pub(super) fn begin(&self, tx: &Tx) -> Result<bool> {
+    pub(super) fn begin(&self, tx: &Tx, limits: LogLimits) -> Result<bool> {
         let mut state = self.state.write();
         if state.begun == tx.txg() {
             return Ok(false);
@@ -247,8 +278,8 @@ impl Logs {
         state.begun = tx.txg();
         let (active, other) = (state.active, state.other());
         let size = u64::from(self.objects[active].block_size());
-        let is_enough = state.recent.len() >= DEDUP_LOG_ENTRIES.count()
-            || state.headers[active].length / size >= DEDUP_LOG_BLOCKS.get();
+        let is_enough = state.recent.len() >= limits.entries
+            || state.headers[active].length / size >= limits.blocks;
         let is_free = state.flushing.is_empty() && state.headers[other].length == 0;
         if !(is_enough && is_free && state.headers[active].length != 0) {
             return Ok(true);
@@ -259,6 +290,7 @@ impl Logs {
         state.active = other;
         state.flushing = std::mem::take(&mut state.recent);
         state.end = (Txg(0), 0, 0);
+        state.pace = None;
         drop(state);
         self.store_header(tx, 0)?;
         self.store_header(tx, 1)?;
@@ -326,6 +358,19 @@ impl Logs {
         state.end = (tx.txg(), block, at);
         drop(state);
         self.store_header(tx, active)
+    }
+
+    /// How many entries a txg that appended so many brings into the ZAPs; `is_first`: it has not brought in any yet.
+    pub(super) fn due(&self, appended: usize, is_first: bool, limits: LogLimits) -> usize {
+        let mut state = self.state.write();
+        let before = state.recent.len().saturating_sub(appended);
+        let pace = (state.flushing.len(), limits.entries.saturating_sub(before));
+        let (left, room) = *state.pace.get_or_insert(pace);
+        let even = quota(appended, left, room);
+        match is_first {
+            true => even.max(DEDUP_FLUSHED_MIN.count()),
+            false => even,
+        }
     }
 
     /// The next entries to be brought into the ZAPs, in the order of their keys; `max` at most.
@@ -396,14 +441,16 @@ impl Logs {
     }
 }
 
-/// How many entries a txg that appended so many brings into the ZAPs.
-pub(super) fn flushed_with(appended: usize, is_first: bool) -> usize {
-    let least = if is_first {
-        DEDUP_FLUSHED_MIN.count()
-    } else {
-        0
-    };
-    appended.saturating_mul(2).max(least)
+/// How many entries a txg that appended so many brings into the ZAPs: `left` were to come there, and the active log had
+/// room for so many, when that began.
+fn quota(appended: usize, left: usize, room: usize) -> usize {
+    let most = appended.saturating_mul(2);
+    if room == 0 {
+        return most;
+    }
+    // One more than that, as what is left last is not to wait for another txg.
+    let even = appended.saturating_mul(left).div_ceil(room);
+    even.saturating_add(1).min(most)
 }
 
 /// Writes records one behind the other.

@@ -3,7 +3,7 @@
 //!
 //! Only tables of the newer kind know since when an entry is what it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -136,7 +136,7 @@ impl DedupTables {
     }
 
     /// Takes an entry out of its table, if it is still what it was: its block is its pointer's alone from now on.
-    pub(super) fn prune(&self, entries: &mut BTreeMap<Name, Entry>, candidate: Candidate) {
+    pub(super) fn prune(&self, entries: &mut HashMap<Name, Entry>, candidate: Candidate) {
         let Ok(kind) = Checksum::from_id(candidate.name.0) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Booking what a pass referred to, entered and dropped.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Place;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::Arc;
 
 use codec::Checksum;
@@ -15,6 +15,7 @@ use super::table::Table;
 use super::{Entry, METERS, Name};
 use crate::error::Result;
 use crate::pool::services::PoolServices;
+use crate::tunables::DEDUP_KEYS_SHARE;
 
 impl PoolServices {
     /// Books what the pass changed; `free` frees the space of blocks that nothing refers to any more.
@@ -27,23 +28,26 @@ impl PoolServices {
         if is_idle && pending.pruned.is_empty() {
             return Ok(());
         }
-        // By key: neighbours are in one block of their ZAP.
-        let mut entries: BTreeMap<Name, Entry> = pending.entries.into_iter().collect();
+        let mut entries = pending.entries;
         for pointer in &pending.dropped {
             self.drop_reference(&mut entries, pointer, &mut free);
         }
         for candidate in pending.pruned {
             self.dedup.prune(&mut entries, candidate);
         }
+        entries.retain(|_, entry| entry.now != entry.before);
+        // By key: neighbours are in one block of their ZAP.
+        let mut names: Vec<Name> = entries.keys().copied().collect();
+        names.sort_unstable();
         let mut booking: Option<Booking<'_>> = None;
-        for (name, mut entry) in entries {
-            if entry.now == entry.before {
+        for name in names {
+            let Some(entry) = entries.get_mut(&name) else {
                 continue;
-            }
+            };
             let Ok(kind) = Checksum::from_id(name.0) else {
                 continue;
             };
-            free_unused(&mut entry, kind, &name, &mut free);
+            free_unused(entry, kind, &name, &mut free);
             if booking
                 .as_ref()
                 .is_none_or(|booking| booking.table.kind != kind)
@@ -52,7 +56,7 @@ impl PoolServices {
                 booking = Some(self.book_dedup(tx, kind)?);
             }
             if let Some(booking) = &mut booking {
-                booking.apply(&name.1, &entry)?;
+                booking.apply(&name.1, entry)?;
             }
         }
         self.finish_booking(booking)?;
@@ -64,7 +68,7 @@ impl PoolServices {
     /// alone; where that cannot be known it stays, and leaks.
     fn drop_reference(
         &self,
-        entries: &mut BTreeMap<Name, Entry>,
+        entries: &mut HashMap<Name, Entry>,
         pointer: &BlockPointer,
         free: &mut impl FnMut(&BlockPointer),
     ) {
@@ -135,7 +139,8 @@ impl PoolServices {
             None | Some(u64::MAX) => (class_bytes != 0).then_some(class_bytes),
             Some(bytes) => Some(bytes),
         };
-        self.dedup.begin_txg(bytes);
+        let keys_bytes = self.store.cache_bytes() / DEDUP_KEYS_SHARE.get();
+        self.dedup.begin_txg(bytes, keys_bytes);
     }
 
     /// A pass begins; `lacking`: devices lack something.

@@ -24,6 +24,7 @@ impl Limits {
     fn of(entries: u64) -> Self {
         let limits = Self(ONE.lock().unwrap_or_else(PoisonError::into_inner));
         DEDUP_LOG_ENTRIES.set(entries);
+        DEDUP_LOG_CACHE_BYTES.set(1 << 50);
         DEDUP_FLUSHED_MIN.set(1);
         limits
     }
@@ -32,6 +33,7 @@ impl Limits {
 impl Drop for Limits {
     fn drop(&mut self) {
         DEDUP_LOG_ENTRIES.reset();
+        DEDUP_LOG_CACHE_BYTES.reset();
         DEDUP_FLUSHED_MIN.reset();
         DEDUP_LOG_READ_MAX.reset();
     }
@@ -159,7 +161,7 @@ fn what_changes_is_in_a_log_first_and_then_in_a_zap() {
     assert_eq!(place(&bench.entry(2)), (true, None));
     bench.txg(&[(4, 1)]);
     assert_eq!(bench.logs().tally().all, 4);
-    // The logs change places: the next txg brings in two for one.
+    // The logs change places: two are brought in for one.
     bench.txg(&[(5, 1)]);
     assert_eq!(place(&bench.entry(1)), (false, Some(DedupClass::Unique)));
     assert_eq!(place(&bench.entry(2)), (false, Some(DedupClass::Duplicate)));
@@ -344,6 +346,46 @@ fn a_pool_whose_logs_do_not_fit_into_memory_is_only_read() {
     assert_eq!(table.len().unwrap(), count + 1);
     drop(table);
     pool.export().unwrap();
+}
+
+/// A log is brought in as the other one fills, and no two of its txgs differ much.
+#[test]
+fn what_is_brought_in_is_spread_over_the_txgs() {
+    const LIMIT: usize = 1000;
+    for (left, appended, most) in [
+        (1000, 100, 101),
+        (1100, 100, 111),
+        (1000, 7, 8),
+        (9000, 100, 200),
+    ] {
+        let (mut rest, mut recent) = (left, 0);
+        while rest > 0 {
+            let due = quota(appended, left, LIMIT);
+            assert!(due > appended && due <= most, "{due} of {left}");
+            rest = rest.saturating_sub(due);
+            recent += appended;
+        }
+        let bound = LIMIT.max(left / 2) + appended;
+        assert!(recent <= bound, "{recent} while {left} were brought in");
+    }
+    assert_eq!(quota(10, 500, 0), 20);
+    assert_eq!(quota(0, 500, 100), 0);
+}
+
+/// The larger the cache may be, the longer are the logs.
+#[test]
+fn logs_may_be_as_long_as_memory_allows() {
+    let _limits = Limits::of(50);
+    DEDUP_LOG_CACHE_BYTES.set(1 << 30);
+    let of = |cache_bytes| {
+        let limits = LogLimits::of(cache_bytes);
+        (limits.entries, limits.blocks)
+    };
+    let blocks = DEDUP_LOG_BLOCKS.get();
+    assert_eq!(of(16 << 20), (50, blocks));
+    assert_eq!(of(3 << 30), (150, 3 * blocks));
+    // A pool goes to smaller machines, too.
+    assert_eq!(of(1 << 40), (200, 4 * blocks));
 }
 
 #[test]
