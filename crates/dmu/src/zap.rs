@@ -61,8 +61,8 @@ impl Zap {
         &self.object
     }
 
-    /// Has what was seen of the keys of its leaves kept in this memory, for lookups of keys that are not there. The first
-    /// call counts.
+    /// Has what was seen of the keys of its leaves kept in this memory, for lookups of keys that are not there. The
+    /// first call counts.
     pub fn know_keys(&self, memory: &Arc<KeyMemory>) {
         self.state().prints.get_or_init(|| Prints::new(memory));
     }

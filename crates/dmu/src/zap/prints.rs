@@ -1,5 +1,6 @@
 //! Which keys the leaves of a fat ZAP have, in little memory: 16 bits of each hash. Who asks for a key that is not
-//! there mostly learns so without the leaf, which may have to be read from a device. Kept of ZAPs whose owner asks for it.
+//! there mostly learns so without the leaf, which may have to be read from a device. Kept of ZAPs whose owner asks for
+//! it.
 //!
 //! Invariant: what is known of a leaf is never less than what the leaf has, but for keys whose adding is under way. A
 //! key is noted once it is in its leaf, one that goes stays noted, and a leaf that is split is forgotten before. What a
