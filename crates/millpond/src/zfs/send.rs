@@ -191,20 +191,7 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         None => &[NameKind::Snapshot, NameKind::Bookmark],
     };
     if let Some(from) = step.or(all) {
-        let head = admin::dataset_of(snapshot);
-        let from = if from.starts_with(['@', '#']) {
-            format!("{head}{from}")
-        } else if from.contains(['@', '#']) {
-            from.to_owned()
-        } else {
-            if step.is_some() {
-                complain(
-                    &"Warning: incremental source didn't specify type, assuming snapshot. Use '@' or '#' prefix to \
-                      avoid ambiguity.",
-                );
-            }
-            format!("{head}@{from}")
-        };
+        let from = source(from, snapshot, step.is_some());
         check(&from, kinds)?;
         if admin::pool_of(&from) != admin::pool_of(snapshot) {
             let text = "not an earlier snapshot from the same fs";
@@ -215,6 +202,24 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     request.intermediate = all.is_some();
     request.snapshot.clone_from(snapshot);
     Ok(request)
+}
+
+/// The whole name of what `-i` or `-I` names; of `-i` OpenZFS wants to know its kind.
+fn source(from: &str, snapshot: &str, is_step: bool) -> String {
+    let head = admin::dataset_of(snapshot);
+    if from.starts_with(['@', '#']) {
+        return format!("{head}{from}");
+    }
+    if from.contains(['@', '#']) {
+        return from.to_owned();
+    }
+    if is_step {
+        complain(
+            &"Warning: incremental source didn't specify type, assuming snapshot. Use '@' or '#' prefix to avoid \
+              ambiguity.",
+        );
+    }
+    format!("{head}@{from}")
 }
 
 /// What was received in part is sent as it was received.

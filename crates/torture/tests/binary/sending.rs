@@ -74,39 +74,12 @@ fn pool_with_snapshots() -> Option<Session> {
     Some(session)
 }
 
+/// The words are OpenZFS's: only where many streams may come is the source's own name enough.
 #[test]
-fn what_is_sent_is_what_was_asked_for() {
+fn what_a_stream_comes_to_is_told_as_openzfs_tells_it() {
     let Some(mut session) = pool_with_snapshots() else {
         return;
     };
-    let full = sent(&session, &["zfs", "send", "tank/a@two"]);
-    assert!(
-        full.len() > 40_000_000 && full.len() < 41_000_000,
-        "{}",
-        full.len()
-    );
-    let step = sent(&session, &["zfs", "send", "-i", "@one", "tank/a@two"]);
-    assert!(count(&step, "WRITE") < count(&full, "WRITE"));
-    let same = sent(&session, &["zfs", "send", "-i", "#mark", "tank/a@two"]);
-    assert!(same == step, "from a bookmark it is the same");
-    let empty = sent(
-        &session,
-        &["zfs", "send", "-i", "tank/a@one", "-n", "tank/a@two"],
-    );
-    assert!(empty.is_empty());
-
-    let told = session.ok(&["zfs", "send", "-nv", "tank/a@two"]);
-    assert!(
-        told.starts_with("full send of tank/a@two estimated size is 38.3M\n"),
-        "{told}"
-    );
-    assert!(told.ends_with("total estimated size is 38.3M\n"), "{told}");
-    let told = session.ok(&["zfs", "send", "-nvP", "-I", "@one", "tank/a@two"]);
-    let lines: Vec<Vec<&str>> = told
-        .lines()
-        .map(|line| line.split('\t').collect())
-        .collect();
-    assert_eq!(lines[0][..3], ["incremental", "one", "tank/a@two"]);
     for (flags, source, target) in [
         (
             &["-nv", "-i"][..],
@@ -157,8 +130,12 @@ fn what_is_sent_is_what_was_asked_for() {
         "{said}"
     );
     // Raw is compressed, encrypted or not.
+    session.ok(&["zfs", "create", "-o", "compression=lz4", "tank/small"]);
+    let text = "again and again ".repeat(100_000);
+    fs::write(session.mount("tank/small").join("text"), text).expect("a file");
+    session.ok(&["zfs", "snapshot", "tank/small@s"]);
     let sizes = ["-c", "-w", "-L"].map(|flag| {
-        let told = session.ok(&["zfs", "send", "-nP", flag, "tank/a@two"]);
+        let told = session.ok(&["zfs", "send", "-nP", flag, "tank/small@s"]);
         told.rsplit('\t')
             .next()
             .and_then(|size| size.trim_end().parse::<u64>().ok())
@@ -166,6 +143,42 @@ fn what_is_sent_is_what_was_asked_for() {
     });
     assert_eq!(sizes[0], sizes[1]);
     assert!(sizes[0] < sizes[2], "{sizes:?}");
+    session.export_clean("tank");
+}
+
+#[test]
+fn what_is_sent_is_what_was_asked_for() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let full = sent(&session, &["zfs", "send", "tank/a@two"]);
+    assert!(
+        full.len() > 40_000_000 && full.len() < 41_000_000,
+        "{}",
+        full.len()
+    );
+    let step = sent(&session, &["zfs", "send", "-i", "@one", "tank/a@two"]);
+    assert!(count(&step, "WRITE") < count(&full, "WRITE"));
+    let same = sent(&session, &["zfs", "send", "-i", "#mark", "tank/a@two"]);
+    assert!(same == step, "from a bookmark it is the same");
+    let empty = sent(
+        &session,
+        &["zfs", "send", "-i", "tank/a@one", "-n", "tank/a@two"],
+    );
+    assert!(empty.is_empty());
+
+    let told = session.ok(&["zfs", "send", "-nv", "tank/a@two"]);
+    assert!(
+        told.starts_with("full send of tank/a@two estimated size is 38.3M\n"),
+        "{told}"
+    );
+    assert!(told.ends_with("total estimated size is 38.3M\n"), "{told}");
+    let told = session.ok(&["zfs", "send", "-nvP", "-I", "@one", "tank/a@two"]);
+    let lines: Vec<Vec<&str>> = told
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert_eq!(lines[0][..3], ["incremental", "one", "tank/a@two"]);
     let size: u64 = lines[0][3].parse().expect("a number");
     assert!(
         size.abs_diff(step.len() as u64) < 200_000,
@@ -273,6 +286,54 @@ fn a_clone_starts_from_its_origin() {
     let errors = session.refused(&["zfs", "send", "-i", "tank/a@two", "tank/c@s"]);
     assert!(errors.contains("not an earlier snapshot"), "{errors}");
     session.export("tank");
+}
+
+/// With properties as well as without: an increment from a bookmark, and a clone from a snapshot of what it was
+/// made of.
+#[test]
+fn a_package_of_one_starts_from_what_was_named() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let to = |session: &Session, words: &[&str], into: &str| {
+        let stream = session.images().join("stream");
+        let bytes = sent(session, words);
+        fs::write(&stream, &bytes).expect("written");
+        let receive = format!("\"$0\" zfs receive {into} < {}", stream.display());
+        let received = session.shell(&receive, &[]);
+        assert!(received.status.success(), "{words:?}: {received:?}");
+        bytes.len()
+    };
+    let value = |session: &Session, name: &str, of: &str| {
+        let told = session.ok(&["zfs", "get", "-Ho", "value", name, of]);
+        told.trim_end().to_owned()
+    };
+    session.ok(&["zfs", "set", "my:own=text", "tank/a"]);
+    to(&session, &["zfs", "send", "tank/a@one"], "tank/copy");
+    session.ok(&["zfs", "destroy", "tank/a@one"]);
+    let words = ["zfs", "send", "-p", "-i", "#mark", "tank/a@two"];
+    to(&session, &words, "tank/copy");
+    assert_eq!(value(&session, "my:own", "tank/copy"), "text");
+    let big = |name| fs::read(session.mount(name).join("big")).expect("read");
+    assert!(big("tank/a") == big("tank/copy"));
+
+    session.ok(&["zfs", "clone", "tank/a@two", "tank/clone"]);
+    session.ok(&["zfs", "set", "my:own=clone", "tank/clone"]);
+    for name in ["between", "last"] {
+        fs::write(session.mount("tank/clone").join(name), name).expect("written");
+        session.ok(&["zfs", "snapshot", &format!("tank/clone@{name}")]);
+    }
+    for (flag, into, snapshots) in [("-i", "tank/cloned", 1), ("-I", "tank/all", 2)] {
+        let words = ["zfs", "send", "-p", flag, "tank/a@two", "tank/clone@last"];
+        let length = to(&session, &words, into);
+        assert!(length < 1_000_000, "{flag}: {length}");
+        assert!(value(&session, "origin", into).ends_with("@two"));
+        assert_eq!(value(&session, "my:own", into), "clone");
+        let list = session.ok(&["zfs", "list", "-Ht", "snapshot", "-o", "name", into]);
+        assert_eq!(list.lines().count(), snapshots, "{list}");
+        assert!(session.mount(into).join("last").exists());
+    }
+    session.export_clean("tank");
 }
 
 #[test]

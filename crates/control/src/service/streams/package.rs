@@ -47,11 +47,12 @@ struct Snapshot {
     txg: Txg,
 }
 
-/// The package of a snapshot, with `-R` of all below it as well.
+/// The package of a snapshot: with `-R` of all below it as well, else of these streams.
 pub(super) fn package(
     dsl: &Dsl,
     top: &Arc<Dataset>,
     request: &SendRequest,
+    alone: Option<Vec<Sent>>,
 ) -> Result<Plan, Failure> {
     let after_at = |name: &'_ str| name.split_once('@').map(|(_, short)| short.to_owned());
     let to = after_at(&request.snapshot).unwrap_or_default();
@@ -66,7 +67,10 @@ pub(super) fn package(
         systems: Vec::new(),
     };
     packing.add(&top.directory(), Guid(0))?;
-    let jobs = packing.jobs()?;
+    let jobs = match alone {
+        Some(jobs) => jobs,
+        None => packing.jobs()?,
+    };
     Ok(Plan {
         package: Some(Package {
             name: request.snapshot.clone(),
@@ -161,14 +165,14 @@ impl Packing<'_> {
     fn jobs_of(&self, system: &System, jobs: &mut Vec<Sent>) -> Result<(), Failure> {
         let base = self.from.and_then(|from| system.named(from));
         let is_after = |one: &&Snapshot| base.is_none_or(|base| one.txg > base.txg);
-        let whole = self.request.intermediate || (self.request.replicate && self.from.is_none());
+        let whole = self.request.intermediate || self.from.is_none();
         let mut before = match (base, &system.origin) {
             (Some(base), _) => Some((Base::of(&base.dataset, &system.head)?, base.name.clone())),
-            (None, Some(origin)) if self.request.replicate => {
+            (None, Some(origin)) => {
                 let name = origin.name().map_err(unreadable)?;
                 Some((Base::of(origin, &system.head)?, name))
             }
-            (None, _) => None,
+            (None, None) => None,
         };
         for snapshot in system.snapshots.iter().filter(is_after) {
             if !whole && snapshot.name != self.to && !self.is_origin(snapshot.dataset.id()) {
@@ -192,7 +196,7 @@ impl Packing<'_> {
                     if label.contains('@') {
                         label
                     } else {
-                        format!("@{label}")
+                        format!("{}@{label}", system.name)
                     }
                 }),
             });
@@ -250,7 +254,7 @@ impl Packing<'_> {
         let is_told = |one: &&Snapshot| {
             self.request.replicate
                 || one.name == self.to
-                || (self.request.intermediate && base.is_some_and(|base| one.txg >= base))
+                || (self.request.intermediate && base.is_none_or(|base| one.txg >= base))
         };
         let (mut snapshots, mut of_snapshots) = (NvList::new(), NvList::new());
         let mut holds = NvList::new();

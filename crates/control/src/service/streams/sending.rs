@@ -193,42 +193,61 @@ impl Service {
             let text = "only a snapshot can be sent, or a file system of a pool that is imported read-only";
             return Err(Failure::cannot(FailureKind::Invalid, "send", name, text));
         }
-        if request.replicate || request.properties || request.holds || request.backup {
-            if let Some(from) = &request.from {
+        let has_list = request.replicate || request.properties || request.holds || request.backup;
+        let alone = match (request.replicate, &request.from) {
+            (true, Some(from)) => {
                 self.send_source(&snapshot, name, from)?;
+                None
             }
-            return package(&self.dsl, &snapshot, request);
+            (true, None) => None,
+            (false, Some(from)) if request.intermediate => {
+                Some(self.steps(&snapshot, name, from, options)?)
+            }
+            (false, _) => Some(vec![self.one_stream(&snapshot, name, request, options)?]),
+        };
+        if has_list {
+            return package(&self.dsl, &snapshot, request, alone);
         }
-        if request.intermediate {
-            let from = request.from.as_deref().unwrap_or_default();
-            return self.steps(&snapshot, name, from, options);
-        }
+        Ok(Plan {
+            package: request.intermediate.then(|| Package {
+                name: name.clone(),
+                list: None,
+            }),
+            jobs: alone.unwrap_or_default(),
+        })
+    }
+
+    /// One stream, which may begin with a snapshot or bookmark that the receiver has.
+    fn one_stream(
+        &self,
+        dataset: &Arc<Dataset>,
+        name: &str,
+        request: &SendRequest,
+        options: SendOptions,
+    ) -> Result<Sent, Failure> {
         let from = request.from.as_deref();
         let base = from
-            .map(|from| self.send_source(&snapshot, name, from))
+            .map(|from| self.send_source(dataset, name, from))
             .transpose()?;
         let (source, mut redaction) = Base::split(base);
         if let Some(bookmark) = &request.redact {
-            redaction.left_out = Some(self.redaction_of(&snapshot, name, bookmark)?);
+            redaction.left_out = Some(self.redaction_of(dataset, name, bookmark)?);
         }
         let job = SendJob {
             from: source,
             redaction,
-            name: if snapshot.is_snapshot() {
-                name.clone()
+            name: if dataset.is_snapshot() {
+                name.to_owned()
             } else {
                 format!("{name}@--head--")
             },
-            dataset: snapshot,
+            dataset: Arc::clone(dataset),
             options,
             resume: None,
             saved: None,
         };
         let from = from.map(str::to_owned);
-        Ok(Plan {
-            package: None,
-            jobs: vec![Sent { job, from }],
-        })
+        Ok(Sent { job, from })
     }
 
     /// All snapshots behind `from` up to this one, each from the one before.
@@ -238,7 +257,7 @@ impl Service {
         name: &str,
         from: &str,
         options: SendOptions,
-    ) -> Result<Plan, Failure> {
+    ) -> Result<Vec<Sent>, Failure> {
         self.send_source(last, name, from)?;
         let first = self.dsl.dataset(from);
         let first = first.map_err(|error| refused("open", from, &error))?;
@@ -271,13 +290,7 @@ impl Service {
                 from: Some(from),
             });
         }
-        Ok(Plan {
-            package: Some(Package {
-                name: name.to_owned(),
-                list: None,
-            }),
-            jobs,
-        })
+        Ok(jobs)
     }
 
     /// What the receiver has, by the name of a snapshot or bookmark.
