@@ -288,6 +288,9 @@ def facts(side, name):
             continue
         if key == "mountpoint":
             value = value.replace(str(side.folder), "")
+        # A clone is of that snapshot with its origin's guid which is found first, of several here: those elsewhere do not count.
+        if key == "clones":
+            value = ",".join(sorted(clone for clone in value.split(",") if clone.startswith(side.named(name) + "/")))
         # Known: at clones of a package the module sets `encryption=off`.
         if (key, value) == ("encryption", "off"):
             source = "-"
