@@ -177,7 +177,8 @@ impl Core {
     pub(crate) fn grow_block(&self, tx: &Tx, znode: &Znode, size: u64, end: u64) -> Result<()> {
         let info = znode.object.info();
         let block = u64::from(info.block_size);
-        if info.max_block != 0 || info.levels > 1 || size > block {
+        // One block may have levels above it: a stream has given the file another block size than it had.
+        if info.max_block != 0 || size > block {
             return Ok(());
         }
         let record = u64::from(self.properties().record_size);
@@ -192,7 +193,7 @@ impl Core {
     /// Bytes of the blocks of a file that is going to be written up to `end`, at most.
     pub(crate) fn block_bytes_of(&self, znode: &Znode, end: u64) -> u32 {
         let info = znode.object.info();
-        if info.max_block != 0 || info.levels > 1 {
+        if info.max_block != 0 {
             return info.block_size;
         }
         let record = u64::from(self.properties().record_size);

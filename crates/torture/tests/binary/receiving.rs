@@ -165,6 +165,41 @@ fn a_snapshot_and_what_changed_since_it_arrive() {
     session.export_clean("two");
 }
 
+/// An object with several blocks becomes one of a single small block, whose size is no power of two: the levels above
+/// stay. The file grows all the same.
+#[test]
+fn a_small_file_in_the_place_of_a_large_one_can_grow() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("one", 96, &[]);
+    session.create("two", 96, &[]);
+    session.ok(&["zfs", "create", "one/a"]);
+    let file = |session: &Session, pool: &str| session.mount(&format!("{pool}/a")).join("file");
+    let number =
+        |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("told"));
+    fs::write(file(&session, "one"), noise(400_000)).expect("written");
+    let before = number(&file(&session, "one"));
+    session.ok(&["zfs", "snapshot", "one/a@1"]);
+    piped(&session, "one/a@1", "two/a");
+    fs::remove_file(file(&session, "one")).expect("removed");
+    // After an import the lowest number that is free is the next.
+    session.export("one");
+    session.import("one", &[]);
+    fs::write(file(&session, "one"), noise(2_500)).expect("written");
+    assert_eq!(number(&file(&session, "one")), before, "the same object");
+    session.ok(&["zfs", "snapshot", "one/a@2"]);
+    piped(&session, "-i @1 one/a@2", "-F two/a");
+    let received = file(&session, "two");
+    assert_eq!(fs::read(&received).expect("read"), noise(2_500));
+    fs::write(&received, noise(300_000)).expect("written");
+    session.export_clean("two");
+    session.import("two", &[]);
+    assert_eq!(fs::read(&received).expect("read"), noise(300_000));
+    session.export_clean("two");
+    session.export("one");
+}
+
 #[test]
 fn what_may_not_be_received_is_refused() {
     let Some(mut session) = two_pools() else {
