@@ -167,7 +167,10 @@ impl Packing<'_> {
         let is_after = |one: &&Snapshot| base.is_none_or(|base| one.txg > base.txg);
         let whole = self.request.intermediate || self.from.is_none();
         let mut before = match (base, &system.origin) {
-            (Some(base), _) => Some((Base::of(&base.dataset, &system.head)?, base.name.clone())),
+            (Some(base), _) => {
+                let name = format!("{}@{}", system.name, base.name);
+                Some((Base::of(&base.dataset, &system.head)?, name))
+            }
             (None, Some(origin)) => {
                 let name = origin.name().map_err(unreadable)?;
                 Some((Base::of(origin, &system.head)?, name))
@@ -178,32 +181,20 @@ impl Packing<'_> {
             if !whole && snapshot.name != self.to && !self.is_origin(snapshot.dataset.id()) {
                 continue;
             }
-            let (base, label): (Option<Base>, Option<String>) = before.unzip();
+            let (base, source): (Option<Base>, Option<String>) = before.unzip();
             let (from, redaction) = Base::split(base);
             let name = format!("{}@{}", system.name, snapshot.name);
             let job = SendJob {
                 dataset: Arc::clone(&snapshot.dataset),
-                name,
+                name: name.clone(),
                 from,
                 options: self.options,
                 resume: None,
                 redaction,
                 saved: None,
             };
-            jobs.push(Sent {
-                job,
-                from: label.map(|label| {
-                    if label.contains('@') {
-                        label
-                    } else {
-                        format!("{}@{label}", system.name)
-                    }
-                }),
-            });
-            before = Some((
-                Base::of(&snapshot.dataset, &system.head)?,
-                snapshot.name.clone(),
-            ));
+            jobs.push(Sent { job, from: source });
+            before = Some((Base::of(&snapshot.dataset, &system.head)?, name));
         }
         Ok(())
     }

@@ -68,13 +68,19 @@ fn runs_of_keys_are_what_a_map_says() {
     }
 }
 
-#[test]
-fn a_leaf_is_changed_once_for_all_of_its_keys() {
+/// A table with many leaves, which are stored.
+fn filled() -> (Harness, Zap, BTreeMap<[u64; 3], u64>) {
     let mut harness = Harness::new(ObjectSetKind::Other);
     let zap = table(&harness);
     let all: BTreeMap<[u64; 3], u64> = (0..2000).map(|n| (key(n), n)).collect();
     update(&harness, &zap, &all);
     harness.sync();
+    (harness, zap, all)
+}
+
+#[test]
+fn a_leaf_is_changed_once_for_all_of_its_keys() {
+    let (harness, zap, all) = filled();
     let leaves = zap.object().info().max_block as usize;
     let runs = update(&harness, &zap, &all);
     assert!(
@@ -85,11 +91,7 @@ fn a_leaf_is_changed_once_for_all_of_its_keys() {
 
 #[test]
 fn keys_are_read_ahead_a_leaf_once() {
-    let mut harness = Harness::new(ObjectSetKind::Other);
-    let zap = table(&harness);
-    let all: BTreeMap<[u64; 3], u64> = (0..2000).map(|n| (key(n), n)).collect();
-    update(&harness, &zap, &all);
-    harness.sync();
+    let (harness, zap, all) = filled();
     harness.store.ahead.lock().clear();
     let keys: Vec<[u64; 3]> = all.keys().copied().collect();
     let count = zap.prefetch_words(keys.iter().map(|key| key.as_slice()), 10);
