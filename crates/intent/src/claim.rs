@@ -17,6 +17,8 @@ pub struct Claim {
     pub blocks: Vec<BlockPointer>,
     /// The blocks of the chain, those that are in the maps included.
     pub chain: Vec<BlockPointer>,
+    /// Blocks of the chain behind what counts, which are in the maps: to be freed, as nothing leads to them any more.
+    pub unneeded: Vec<BlockPointer>,
     /// The blocks that records of clones refer to, once for each reference: they are others' too, and are to be kept
     /// until the log is freed.
     pub shared: Vec<BlockPointer>,
@@ -81,6 +83,8 @@ pub fn claim(
         readable
     });
     let owed = chain.records > 0 || chain.blocks.len() > 1;
+    let mut unneeded = chain.beyond;
+    unneeded.retain(|pointer| pointer.birth() < newer);
     let mut flags = header.flags | LogHeader::FLAG_CLAIM_RECORD_VALID;
     if owed {
         flags |= LogHeader::FLAG_REPLAY_NEEDED;
@@ -104,6 +108,7 @@ pub fn claim(
         header,
         blocks,
         chain: chain.blocks,
+        unneeded,
         shared: shared.into_iter().map(|(_, pointer)| pointer).collect(),
     })
 }

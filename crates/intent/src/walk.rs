@@ -16,16 +16,17 @@ pub(crate) const BLOCKS_MAX: usize = 1 << 22;
 /// A chain as the medium has it.
 #[derive(Debug, Default)]
 pub struct Chain {
-    /// The blocks in order. The last was never written, or not whole.
+    /// The blocks in order, as far as they count. The last was never written, or not whole, or begins a commit that
+    /// does not count.
     pub blocks: Vec<BlockPointer>,
-    /// How many records there are.
+    /// The blocks behind these: the others of a commit that does not count, and what follows it.
+    pub beyond: Vec<BlockPointer>,
+    /// How many records were shown.
     pub records: u64,
-    /// The highest block sequence number, the last block's included.
+    /// The block sequence number of the last of `blocks`.
     pub block_sequence: u64,
     /// The sequence number of the last record of the last whole commit.
     pub record_sequence: u64,
-    /// Whether the walk was ended by the visitor.
-    pub stopped: bool,
     /// The highest sequence number in the blocks that were shown.
     last_shown: u64,
 }
@@ -92,7 +93,8 @@ pub(crate) fn read(
     })
 }
 
-/// Walks the chain of a header. Each record is shown to `visit`; false ends the walk before it.
+/// Walks the chain of a header. Each record is shown to `visit`; with false the commit that it is of does not count,
+/// nor what follows: no more is shown.
 /// Of a claimed chain nothing past what was claimed is shown, and nothing of a commit whose last block is not there:
 /// data are looked up when a commit is written, so that its first records may show what only its last ones explain.
 pub fn walk(
@@ -110,6 +112,8 @@ pub fn walk(
     let mut pointer = header.log;
     // Blocks before this sequence number are known to be of whole commits.
     let mut whole_until = 0;
+    // How many blocks there are up to the first of the commit under way.
+    let mut up_to_first = 0;
     let mut is_cut = false;
     while !pointer.is_hole() && chain.blocks.len() < BLOCKS_MAX {
         let sequence = Identity::of(&pointer).sequence();
@@ -118,21 +122,25 @@ pub fn walk(
             break;
         }
         chain.blocks.push(pointer);
-        chain.block_sequence = sequence;
         let Some(content) = read(pipeline, set, &pointer) else {
             break;
         };
         if sequence >= whole_until && !is_cut {
+            up_to_first = chain.blocks.len();
             match commit_end(pipeline, set, &content.element, sequence, block_max) {
                 Some(end) => whole_until = end,
                 None => is_cut = true,
             }
         }
-        if !is_cut && !show(&content, record_max, &mut chain, visit) {
-            break;
-        }
+        // Whoever walks over what was claimed of it must come to the same blocks: it ends with a commit, not in one.
+        is_cut = is_cut || !show(&content, record_max, &mut chain, visit);
         pointer = content.element.next;
     }
+    if is_cut {
+        chain.beyond = chain.blocks.split_off(up_to_first);
+    }
+    let last = chain.blocks.last();
+    chain.block_sequence = last.map_or(0, |last| Identity::of(last).sequence());
     chain
 }
 
@@ -155,7 +163,7 @@ fn commit_end(
     last.checked_add(1)
 }
 
-/// Shows the records of one block; whether the walk goes on.
+/// Shows the records of one block; whether it counts.
 fn show(
     content: &Content,
     record_max: u64,
@@ -170,14 +178,9 @@ fn show(
     for record in Records::new(bytes, content.order) {
         let Ok(record) = record else {
             // The block passed its checksum: its writer knows a kind that we do not.
-            chain.stopped = true;
             return false;
         };
-        if record.header.sequence > record_max {
-            return false;
-        }
-        if !visit(&record) {
-            chain.stopped = true;
+        if record.header.sequence > record_max || !visit(&record) {
             return false;
         }
         chain.records += 1;
@@ -216,6 +219,7 @@ pub fn owned_blocks(
         true
     });
     let mut blocks = chain.blocks;
+    blocks.extend(chain.beyond);
     blocks.append(&mut data);
     blocks.append(&mut referenced);
     blocks

@@ -326,6 +326,7 @@ impl Claiming<'_> {
                 self.space.claim(&extent, self.first, self.maps)?;
             }
         }
+        self.free(&claim.unneeded)?;
         self.note_sides(set, &claim);
         let tx = Tx::syncing(self.first);
         objects.set_intent_log_header(&tx, claim.header);
@@ -389,11 +390,7 @@ impl Claiming<'_> {
 
     /// Gives up a log that cannot be read. What of it lies on other vdevs is not known, nor freed.
     fn forget(&self, objects: &ObjectSet, header: &LogHeader) -> Result<()> {
-        if header.log.birth() <= self.loaded {
-            self.pipeline
-                .free(&header.log, self.first)
-                .map_err(|error| PoolError::Free(error.to_string()))?;
-        }
+        self.free(std::slice::from_ref(&header.log))?;
         objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
         Ok(())
     }
@@ -404,13 +401,17 @@ impl Claiming<'_> {
         if header.log.is_hole() || header.claim_txg != Txg(0) {
             return Ok(());
         }
-        let blocks = intent::owned_blocks(self.pipeline, objects.id(), header);
-        for block in blocks.iter().filter(|block| block.birth() <= self.loaded) {
-            self.pipeline
-                .free(block, self.first)
-                .map_err(|error| PoolError::Free(error.to_string()))?;
-        }
+        self.free(&intent::owned_blocks(self.pipeline, objects.id(), header))?;
         objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
         Ok(())
+    }
+
+    /// Frees those that the maps know.
+    fn free(&self, blocks: &[BlockPointer]) -> Result<()> {
+        let known = |block: &&BlockPointer| block.birth() <= self.loaded;
+        blocks.iter().filter(known).try_for_each(|block| {
+            let freed = self.pipeline.free(block, self.first);
+            freed.map_err(|error| PoolError::Free(error.to_string()))
+        })
     }
 }

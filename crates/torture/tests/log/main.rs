@@ -4,6 +4,7 @@
 mod asynchronous;
 mod bench;
 mod copies;
+mod cut_short;
 mod devices;
 mod out_of_use;
 mod overtaken;
@@ -18,8 +19,9 @@ use base::{ByteOrder, ObjectId};
 use dmu::Object;
 use dsl::tasks::{CreateDataset, DestroyHead, DestroySnapshots, Rollback, Snapshot};
 use format::BlockPointer;
-use format::intent_log::{CloneRangeFields, Record, encode_record, kind};
+use format::intent_log::{Body, CloneRangeFields, Record, encode_record, kind};
 use intent::{Completion, Entry, Replay, Scope};
+use millpond_torture::aftermath;
 use millpond_torture::random::Random;
 use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{NewDevice, Pool};

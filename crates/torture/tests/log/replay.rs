@@ -2,10 +2,8 @@
 
 use super::*;
 use dmu::{AllocateObject, Reservation, Tx};
-use format::intent_log::Body;
 use format::{BlockPointer, ObjectType};
 use intent::{Log, Replayed, Unapplied};
-use millpond_torture::aftermath;
 use millpond_torture::test_pool::image;
 use pool::{ImportOptions, Selection};
 use sim::WatchedDevice;
@@ -80,7 +78,7 @@ fn a_replay_that_ends_early_is_taken_up_again() {
     }
 }
 
-fn length_of(object: &Object) -> usize {
+pub(crate) fn length_of(object: &Object) -> usize {
     LENGTHS[object.id().0 as usize % LENGTHS.len()]
 }
 
@@ -325,7 +323,7 @@ impl Replay for Noting {
 }
 
 /// Overwrites all copies of a block.
-fn spoil(folder: &Path, block: &BlockPointer) {
+pub(crate) fn spoil(folder: &Path, block: &BlockPointer) {
     let path = image(folder, "crashed0");
     let disk = std::fs::File::options().write(true).open(path).unwrap();
     for dva in block.dvas() {
