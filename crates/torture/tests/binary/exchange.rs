@@ -433,9 +433,19 @@ impl Exchange {
             .iter()
             .filter(|one| one.txg > since && !is_in(one, &there))
             .collect();
-        // What a promotion gave to a clone that is new there stays here, too.
+        // What a promotion gave to a clone that is new there stays here, too; and whoever had it, which may be gone
+        // there, while others here are its clones.
         let is_gone = |one: &&Snapshot| here.iter().all(|other| other.guid != one.guid);
-        let more: Vec<_> = there.iter().filter(is_gone).collect();
+        let has_twice = |one: &&Snapshot| {
+            let mut own = there.iter().filter(|other| other.dataset == one.dataset);
+            own.any(|own| {
+                let is_copy =
+                    |other: &Snapshot| other.guid == own.guid && other.dataset != own.dataset;
+                there.iter().any(is_copy)
+            })
+        };
+        let is_more = |one: &&Snapshot| is_gone(one) && !has_twice(one);
+        let more: Vec<_> = there.iter().filter(is_more).collect();
         if !lacks.is_empty() || !more.is_empty() {
             self.fail(&format!("{} lacks {lacks:?}, and has {more:?}", self.to));
         }

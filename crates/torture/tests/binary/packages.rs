@@ -223,6 +223,37 @@ fn what_became_of_datasets_becomes_of_them_elsewhere() {
     session.export_clean("three");
 }
 
+/// A clone that was promoted before it was ever sent comes as a file system of its own, with snapshots that are here
+/// already. What had them goes when it is gone there, but for what something here was cloned from.
+#[test]
+fn what_was_destroyed_goes_though_a_new_clone_has_its_snapshots() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "clone", "one/a/b/c@1", "one/a/user"]);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@3"]);
+    piped(&session, "-R one/a@3", "two/a");
+    for (dataset, clone) in [("one/a/gone", "one/a/early"), ("one/a/b/c", "one/a/other")] {
+        session.ok(&["zfs", "clone", &format!("{dataset}@1"), clone]);
+        session.ok(&["zfs", "promote", clone]);
+        session.ok(&["zfs", "destroy", "-r", dataset]);
+    }
+    session.ok(&["zfs", "snapshot", "-r", "one/a@4"]);
+    let output = piped(&session, "-R -I @3 one/a@4", "-F -v two/a");
+    assert!(
+        output.contains("attempting destroy two/a/gone\nsuccess\n"),
+        "{output}"
+    );
+    assert!(!output.contains("attempting destroy two/a/b/c"), "{output}");
+    let there = names(&session, "two/a");
+    let is_there = |name: &str| there.iter().any(|one| one == name);
+    assert!(!is_there("two/a/gone") && is_there("two/a/early@1"));
+    assert_eq!(told(&session, "origin", "two/a/user"), "two/a/b/c@1\t-\t-");
+    assert!(is_there("two/a/b/c@3") && is_there("two/a/other@1"));
+    session.export_clean("one");
+    session.export_clean("two");
+}
+
 /// What is mounted goes with its name, though nothing new is mounted with `-u`.
 #[test]
 fn what_is_renamed_is_mounted_where_its_new_name_leads() {

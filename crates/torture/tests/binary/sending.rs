@@ -636,6 +636,11 @@ fn a_package_tells_properties_and_relations() {
     let one = sent(&session, &["zfs", "send", "-p", "tank/a@two"]);
     assert_eq!(streams_of(&one), [stream("tank/a@two", false, false)]);
     assert!(package_of(&one).contains("not_recursive"));
+    // OpenZFS's tells where it begins only if there may be several streams.
+    for (step, from) in [("-i", None), ("-I", Some("one"))] {
+        let of_one = sent(&session, &["zfs", "send", "-p", step, "@one", "tank/a@two"]);
+        assert_eq!(package_of(&of_one).str("fromsnap"), from);
+    }
     session.export("tank");
 }
 

@@ -211,7 +211,9 @@ impl Packing<'_> {
     /// The list at the head of the package.
     fn list(&self) -> Result<NvList, Failure> {
         let mut list = NvList::new();
-        if let Some(from) = self.from {
+        // OpenZFS tells it only where there may be several streams.
+        let may_be_several = self.request.replicate || self.request.intermediate;
+        if let Some(from) = self.from.filter(|_| may_be_several) {
             list.set("fromsnap", from);
         }
         list.set("tosnap", self.to);

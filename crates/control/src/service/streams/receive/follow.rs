@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use admin::changes::{Destroy, DestroyTarget, Promote, Rename};
 use admin::{Change, Failure, name};
-use base::{Guid, Txg};
+use base::{Guid, ObjectId, Txg};
 use dsl::Dataset;
 use stream::{PackageList, PackageSystem};
 
@@ -23,8 +23,15 @@ use crate::service::reporter::Reporter;
 struct Local {
     path: String,
     has_children: bool,
-    origin: Option<(Guid, Txg)>,
+    origin: Option<Origin>,
     snapshots: Vec<LocalSnapshot>,
+}
+
+/// The snapshot that a dataset was cloned from.
+struct Origin {
+    id: ObjectId,
+    guid: Guid,
+    txg: Txg,
 }
 
 struct LocalSnapshot {
@@ -76,7 +83,7 @@ impl Receiving<'_, '_> {
                     Some(system) => {
                         self.bring(package, list, (system, &ages), local, &mut tried)?
                     }
-                    None => self.drop_unknown(list, from, local, &mut tried),
+                    None => self.drop_unknown((list, from), local, &locals, &mut tried),
                 };
                 if outcome == Outcome::Changed {
                     break;
@@ -102,9 +109,17 @@ impl Receiving<'_, '_> {
             if is_hidden || head.is_inconsistent().map_err(unreadable)? {
                 continue;
             }
-            let origin = directory.origin().map_err(unreadable)?;
-            let origin = origin.map(|origin| origin.phys()).transpose();
-            let origin = origin.map_err(unreadable)?;
+            let origin = match directory.origin().map_err(unreadable)? {
+                Some(origin) => {
+                    let phys = origin.phys().map_err(unreadable)?;
+                    Some(Origin {
+                        id: origin.id(),
+                        guid: phys.guid,
+                        txg: phys.creation_txg,
+                    })
+                }
+                None => None,
+            };
             let mut snapshots = Vec::new();
             for dataset in head.snapshots().map_err(unreadable)? {
                 let phys = dataset.phys().map_err(unreadable)?;
@@ -118,7 +133,7 @@ impl Receiving<'_, '_> {
             found.push(Local {
                 path: directory.name(),
                 has_children: !directory.children().map_err(unreadable)?.is_empty(),
-                origin: origin.map(|phys| (phys.guid, phys.creation_txg)),
+                origin,
                 snapshots,
             });
         }
@@ -135,20 +150,31 @@ impl Receiving<'_, '_> {
         })
     }
 
-    /// A dataset of which the package knows nothing was destroyed, if it was received before.
+    /// A dataset that is none of the package's was destroyed, if it was received before. It goes if the package knows
+    /// nothing of it, or only snapshots that another one here has as well and that nothing here was cloned from: a
+    /// promotion gave them to a clone that was not sent before.
     fn drop_unknown(
         &mut self,
-        list: &PackageList,
-        from: &str,
+        (list, from): (&PackageList, &str),
         local: &Local,
+        locals: &[Local],
         tried: &mut Tried,
     ) -> Outcome {
         let was_received = local.snapshots.iter().any(|one| one.name == from);
-        let is_known = |one: &LocalSnapshot| list.system_with(one.guid).is_some();
-        if !self.request.force || local.has_children || local.snapshots.iter().any(is_known) {
+        if !self.request.force || local.has_children || !was_received {
             return Outcome::Nothing;
         }
-        if !was_received {
+        let others = || locals.iter().filter(|other| other.path != local.path);
+        let has_clone = |one: &LocalSnapshot| {
+            let mut origins = others().filter_map(|other| other.origin.as_ref());
+            origins.any(|origin| origin.id == one.dataset.id())
+        };
+        let is_elsewhere = |one: &LocalSnapshot| {
+            others().any(|other| other.snapshots.iter().any(|copy| copy.guid == one.guid))
+        };
+        let is_known = |one: &LocalSnapshot| list.system_with(one.guid).is_some();
+        let is_kept = |one: &LocalSnapshot| is_known(one) && (!is_elsewhere(one) || has_clone(one));
+        if local.snapshots.iter().any(is_kept) {
             return Outcome::Nothing;
         }
         let change = Change::Destroy(Destroy {
@@ -206,12 +232,12 @@ impl Receiving<'_, '_> {
         ages: &HashMap<Guid, Txg>,
         tried: &mut Tried,
     ) -> Outcome {
-        let Some((origin, txg)) = local.origin else {
+        let Some(origin) = &local.origin else {
             return Outcome::Nothing;
         };
-        let is_older = |wanted: Guid| ages.get(&wanted).is_some_and(|made| *made < txg);
+        let is_older = |wanted: Guid| ages.get(&wanted).is_some_and(|made| *made < origin.txg);
         // Two that are no clones there, and one of the other here, would be promoted in turns.
-        if !system.origin.is_none_or(is_older) || !tried.promoted.insert(origin) {
+        if !system.origin.is_none_or(is_older) || !tried.promoted.insert(origin.guid) {
             return Outcome::Nothing;
         }
         let change = Change::Promote(Promote {
@@ -363,7 +389,8 @@ impl Tried {
 fn ages(locals: &[Local]) -> HashMap<Guid, Txg> {
     let own = locals.iter().flat_map(|local| &local.snapshots);
     let own = own.map(|snapshot| (snapshot.guid, snapshot.txg));
-    own.chain(locals.iter().filter_map(|local| local.origin))
+    let origins = locals.iter().filter_map(|local| local.origin.as_ref());
+    own.chain(origins.map(|origin| (origin.guid, origin.txg)))
         .collect()
 }
 
