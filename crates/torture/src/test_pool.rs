@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::real;
 use crate::tunables::{self, Kept};
 use dsl::PropertyValue;
-use dsl::property::dataset::{DEDUP, DNODESIZE, RECORDSIZE, SYNC, XATTR};
+use dsl::property::dataset::{DEDUP, DNODESIZE, RECORDSIZE, SPECIAL_SMALL_BLOCKS, SYNC, XATTR};
 use dsl::property::{SyncPolicy, XattrPolicy};
 use format::uberblock::VERSION_LAST_NUMBERED;
 use pool::{
@@ -33,6 +33,10 @@ pub struct TestPool {
     _limits: Kept,
 }
 
+/// What draws that must not go together begin from.
+const OTHER_CLASS: u64 = 0x5EC1;
+const SMALL: u64 = 0x5A11;
+
 /// How the file systems of a new pool are deduplicated: one in three is.
 fn deduplication(seed: u64) -> Option<(String, PropertyValue)> {
     /// `on`, `verify`, and kinds of their own.
@@ -41,6 +45,19 @@ fn deduplication(seed: u64) -> Option<(String, PropertyValue)> {
     let kind = random.one_in(3).then(|| KINDS[random.below(KINDS.len())])?;
     println!("dedup: {kind}");
     Some((DEDUP.name.to_owned(), PropertyValue::Number(kind)))
+}
+
+/// The class of a vdev beside those for data that a new pool is to have: one in three has one for metadata, or for
+/// dedup tables.
+#[must_use]
+pub fn other_class(seed: u64) -> Option<VdevRole> {
+    let mut random = Random::new(seed ^ OTHER_CLASS);
+    let wanted = random.one_in(3) && old_version(seed).is_none();
+    let class = *random.pick(&[VdevRole::Special, VdevRole::Special, VdevRole::Dedup]);
+    wanted.then(|| {
+        println!("class of a vdev: {class:?}");
+        class
+    })
 }
 
 /// The version of a new pool, if it is not to have features: one in eight has none. `MILLPOND_POOL_VERSION` says it for
@@ -76,7 +93,29 @@ impl TestPool {
     /// # Errors
     /// The pool cannot be made.
     pub fn create_drawn(devices: Vec<NewDevice>, seed: u64) -> Result<Self, PoolError> {
+        Self::create_drawn_with(devices, None, seed)
+    }
+
+    /// The same, with a vdev of another class, as [`other_class`] draws it: metadata lie there, or dedup tables, and
+    /// with some seeds small blocks of files.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_drawn_with(
+        devices: Vec<NewDevice>,
+        other: Option<(VdevRole, NewDevice)>,
+        seed: u64,
+    ) -> Result<Self, PoolError> {
         let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
+        if let Some((class, device)) = other {
+            options.others.push((class, vdev(vec![device])));
+            let name = SPECIAL_SMALL_BLOCKS.name.to_owned();
+            let small = Random::new(seed ^ SMALL).below(3) as u64 * 4096;
+            options
+                .root
+                .properties
+                .push((name, PropertyValue::Number(small)));
+        }
         if let Some(version) = old_version(seed) {
             options.version = version;
             options.root.populate = Some(crate::pool_model::real::populate_in(version));

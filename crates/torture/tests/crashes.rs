@@ -7,42 +7,49 @@ use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
-use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
+use millpond_torture::test_pool::{POOL, TestPool, image, other_class, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{DedupPrune, NewDevice};
-use sim::SimulatedDisk;
+use sim::{SimulatedDisk, Timeline};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 const SIZE: u64 = 96 << 20;
 
-/// A recorded run: the disk with its log of writes and flushes, and the model after each txg.
+/// A recorded run: the disks with what was written and flushed when, and the model after each txg.
 struct Recorded {
-    disk: Arc<SimulatedDisk>,
-    /// By txg: the model when it had synced, and the length of the disk's log then.
-    states: BTreeMap<u64, (Tree, usize)>,
+    timeline: Timeline,
+    disks: Vec<Arc<SimulatedDisk>>,
+    /// By txg: the model when it had synced, and the moment then.
+    states: BTreeMap<u64, (Tree, u64)>,
 }
 
 fn record(seed: u64, rounds: usize) -> Recorded {
-    let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
-    let device = NewDevice::Open(
-        "/simulated/disk".into(),
-        hesitant::device(Arc::clone(&disk) as _, seed),
-    );
-    let test_pool = TestPool::create_drawn(vec![device], seed).unwrap();
+    let timeline = Timeline::new();
+    let mut disks = Vec::new();
+    let mut device = || {
+        let own = seed + (disks.len() as u64) * 1_000_003;
+        let disk = Arc::new(SimulatedDisk::on_timeline(SIZE, own, &timeline));
+        disks.push(Arc::clone(&disk));
+        let path = format!("/simulated/disk{}", disks.len());
+        NewDevice::Open(path.into(), hesitant::device(disk as _, own))
+    };
+    let data = vec![device()];
+    let other = other_class(seed).map(|class| (class, device()));
+    let test_pool = TestPool::create_drawn_with(data, other, seed).unwrap();
     test_pool.draw_storage(seed, false, None);
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();
     let engine = Arc::clone(test_pool.pool.engine().unwrap());
-    states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
+    states.insert(engine.synced_txg().0, (tree.clone(), timeline.now()));
     for round in 0..rounds {
         let before = tree.clone();
         run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
         test_pool.pool.sync().unwrap();
         // Where all were refused nothing is written, and the newest txg on disk may be the one before.
         if tree != before {
-            states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
+            states.insert(engine.synced_txg().0, (tree.clone(), timeline.now()));
         }
         // Old entries leave the dedup tables, where there are any: what is in the files stays.
         if round % 4 == 2 {
@@ -52,7 +59,11 @@ fn record(seed: u64, rounds: usize) -> Recorded {
     }
     // Left as at a crash: not exported.
     drop(test_pool);
-    Recorded { disk, states }
+    Recorded {
+        timeline,
+        disks,
+        states,
+    }
 }
 
 /// The txg of the newest uberblock of an image.
@@ -65,20 +76,22 @@ fn newest_txg(path: &Path) -> Option<u64> {
 }
 
 impl Recorded {
-    /// Leaves the disk after `event` events, with what `seed` lets survive, and checks what is imported.
-    fn check(&self, event: usize, seed: u64, folder: &Path) {
-        let path = image(folder, "crashed");
-        let _ = std::fs::remove_file(&path);
-        self.disk
-            .crash_at(event, seed)
-            .write_to_file(&path)
-            .unwrap();
-        let txg = newest_txg(&path).expect("an uberblock is always there");
+    /// Leaves the disks at a moment, with what `seed` lets survive, and checks what is imported.
+    fn check(&self, moment: u64, seed: u64, folder: &Path) {
+        let leave = |(index, disk): (usize, &Arc<SimulatedDisk>)| {
+            let path = image(folder, &format!("crashed{index}"));
+            let _ = std::fs::remove_file(&path);
+            let crashed = disk.crash_at_moment(moment, seed + index as u64);
+            crashed.write_to_file(&path).unwrap();
+            newest_txg(&path)
+        };
+        let txgs = self.disks.iter().enumerate().filter_map(leave);
+        let txg = txgs.max().expect("an uberblock is always there");
         // The newest txg that had synced before the crash, and what came after it in flight.
         let floor = self
             .states
             .iter()
-            .rfind(|(_, (_, length))| *length <= event);
+            .rfind(|(_, (_, synced))| *synced <= moment);
         if let Some((floor, _)) = floor {
             assert!(
                 txg >= *floor,
@@ -116,24 +129,32 @@ fn explore(seed: u64, rounds: usize, points: usize) {
         .next()
         .expect("the pool was made")
         .1;
-    let last = recorded.disk.log_len();
+    let last = recorded.timeline.now();
     let mut random = Random::new(seed);
     for point in 0..points {
-        let event = first + random.below(last - first + 1);
+        let moment = first + random.draw() % (last - first + 1);
         let survivors = random.draw();
         let survivors = if point % 16 == 0 {
             survivors & !15
         } else {
             survivors | 1
         };
-        println!("crash point {point}: event {event} of {last}, survivors {survivors}");
-        recorded.check(event, survivors, folder.path());
+        println!("crash point {point}: event {moment} of {last}, survivors {survivors}");
+        recorded.check(moment, survivors, folder.path());
     }
 }
 
 #[test]
 fn crash_points_of_a_short_history() {
     explore(seed(1), 6, 40);
+}
+
+#[test]
+#[ignore = "torture: 5,000 crash points of a hundred histories"]
+fn five_thousand_crash_points() {
+    for run in 0..100 {
+        explore(seed(5000) + run, 10, 50);
+    }
 }
 
 mod sim_runs {
