@@ -295,7 +295,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
             let change = DeviceChange::BeginSplit(Box::new(split));
             writer.vdev_changes.change_devices(change)
         });
-        pool.follow_multihost()?;
+        pool.hold_as_set()?;
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
         begun.map_or(Ok(()), |number| writer.vdev_changes.outcome(number))?;

@@ -110,6 +110,25 @@ fn a_pool_that_is_in_use_is_imported_nowhere_else() {
     second.ok(&["zpool", "export", "tank"]);
 }
 
+/// Before the first write that says so is due, the newest uberblock does.
+#[test]
+fn a_pool_is_held_from_the_moment_that_it_is_to_be() {
+    let (Some(mut first), Some(mut second)) = (host(1), host(2)) else {
+        return;
+    };
+    for host in [&mut first, &mut second] {
+        host.limit("device.locked=0,pool.multihost_interval_ms=2000");
+    }
+    first.create("tank", 96, &["-o", "multihost=on"]);
+    let text = said(&import(&second, &first, &["-f"]));
+    assert!(text.contains("(hostid: 0x1)"), "{text}");
+    first.ok(&["zpool", "set", "multihost=off", "tank"]);
+    first.ok(&["zpool", "set", "multihost=on", "tank"]);
+    let text = said(&import(&second, &first, &["-f"]));
+    assert!(text.contains("(hostid: 0x1)"), "{text}");
+    first.export_clean("tank");
+}
+
 #[test]
 fn a_host_that_was_held_up_writes_nothing_more_and_does_not_take_the_pool_back() {
     let (Some(mut first), Some(second)) = (host(1), host(2)) else {
