@@ -9,8 +9,8 @@ use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 
 impl Pool {
-    /// Has the pool be held as the property `multihost` says, and waits until its newest uberblock says so: another host
-    /// goes by that.
+    /// Has the pool be held as the property `multihost` says, and waits until its newest uberblock says so: another
+    /// host goes by that.
     ///
     /// # Errors
     /// No thread can be started, or the pool has stopped.
