@@ -37,23 +37,30 @@ impl RedactionList {
         })
     }
 
-    /// A new list without ranges, by at most [`SNAPSHOTS_IN_BONUS`] snapshots.
+    /// A new list without ranges. By more than [`SNAPSHOTS_IN_BONUS`] snapshots its head lies in a spill block, and the
+    /// object has no bonus.
     pub(crate) fn create(dsl: &Dsl, tx: &Tx, snapshots: &[Guid]) -> Result<Self> {
         let head = RedactionHead {
             snapshots: snapshots.len() as u64,
             ..RedactionHead::default()
         };
-        let bytes = RedactionHead::bytes_with(snapshots.len());
-        let object = dsl.mos.set.allocate(
-            tx,
-            &AllocateObject {
-                object_type: ObjectType::OTN_U64_METADATA,
-                block_size: BLOCK_BYTES,
+        let shape = AllocateObject {
+            object_type: ObjectType::OTN_U64_METADATA,
+            block_size: BLOCK_BYTES,
+            ..AllocateObject::default()
+        };
+        let spills = snapshots.len() > SNAPSHOTS_IN_BONUS;
+        let shape = if spills {
+            shape
+        } else {
+            let bytes = RedactionHead::bytes_with(snapshots.len());
+            AllocateObject {
                 bonus_type: ObjectType::OTN_U64_METADATA,
                 bonus_len: u16::try_from(bytes).unwrap_or(u16::MAX),
-                ..AllocateObject::default()
-            },
-        )?;
+                ..shape
+            }
+        };
+        let object = dsl.mos.set.allocate(tx, &shape)?;
         let list = Self {
             object,
             head,
@@ -62,11 +69,17 @@ impl RedactionList {
         list.store_head(tx)?;
         let services = &dsl.mos.services;
         services.change_references(tx, &features::REDACTION_BOOKMARKS, 1)?;
+        if spills {
+            services.change_references(tx, &features::REDACTION_LIST_SPILL, 1)?;
+        }
         Ok(list)
     }
 
     fn store_head(&self, tx: &Tx) -> Result<()> {
         let bytes = self.head.encode_with_snapshots(&self.snapshots);
+        if self.snapshots.len() > SNAPSHOTS_IN_BONUS {
+            return Ok(self.object.set_spill(tx, Some(&bytes))?);
+        }
         let kind = ObjectType::OTN_U64_METADATA;
         Ok(self.object.set_bonus(tx, kind, &bytes)?)
     }
@@ -95,7 +108,6 @@ impl RedactionList {
     pub(crate) fn free(self, dsl: &Dsl, tx: &Tx) -> Result<()> {
         let services = &dsl.mos.services;
         services.change_references(tx, &features::REDACTION_BOOKMARKS, -1)?;
-        // Of a pool where one lies in a spill block nothing is changed.
         if self.snapshots.len() > SNAPSHOTS_IN_BONUS {
             services.change_references(tx, &features::REDACTION_LIST_SPILL, -1)?;
         }

@@ -14,7 +14,7 @@ const SECTOR_BYTES: u32 = 512;
 pub const BLOCK_BYTES: u32 = 128 << 10;
 /// More snapshots than these need a spill block.
 pub const SNAPSHOTS_IN_BONUS: usize = 36;
-/// No list is by more snapshots: their guids fill a spill block.
+/// No list is by more snapshots.
 pub const SNAPSHOTS_MAX: usize = 4096;
 
 record! {

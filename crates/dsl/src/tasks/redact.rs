@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Guid, ObjectId};
 use format::features;
-use format::redaction::{RedactedRange, SNAPSHOTS_IN_BONUS};
+use format::redaction::{RedactedRange, SNAPSHOTS_IN_BONUS, SNAPSHOTS_MAX};
 
 use super::bookmark::{add, bookmark_parts, of_snapshot, remove};
 use crate::dataset::{Bookmark, Dataset};
@@ -67,17 +67,18 @@ impl BeginRedaction {
             &features::BOOKMARK_V2,
             &features::REDACTION_BOOKMARKS,
         ];
-        for feature in needed {
+        let many = (snapshots > SNAPSHOTS_IN_BONUS).then_some(&features::REDACTION_LIST_SPILL);
+        for feature in needed.into_iter().chain(many) {
             if !dsl.services().is_enabled(feature) {
                 return Err(DslError::FeatureDisabled {
                     feature: feature.name,
                 });
             }
         }
-        if snapshots > SNAPSHOTS_IN_BONUS {
+        if snapshots > SNAPSHOTS_MAX {
             return Err(DslError::Unsupported {
                 name: self.name.clone(),
-                what: "more than 36 redaction snapshots",
+                what: "more than 4,096 redaction snapshots",
             });
         }
         Ok(())

@@ -155,7 +155,7 @@ table! {
         "com.delphix:redaction_list_spill",
         "Support for increased number of redaction_snapshot arguments in zfs redact.",
     )
-        .depends_on(&[&REDACTION_BOOKMARKS]).support(Support::ReadOnly);
+        .depends_on(&[&REDACTION_BOOKMARKS]);
     RAIDZ_EXPANSION: feature("org.openzfs:raidz_expansion", "Support for raidz expansion")
         .in_label();
     FAST_DEDUP: feature("com.klarasystems:fast_dedup", "Support for advanced deduplication")

@@ -2,6 +2,7 @@
 //! received, and comes with what is sent later.
 
 use crate::receiving::{assert_same, noise, piped, refused};
+use crate::sending::sent;
 use crate::session::{Session, path};
 use base::ByteOrder;
 use format::stream::BeginRecord;
@@ -148,8 +149,9 @@ fn what_was_left_out_reads_as_an_error_until_it_comes() {
     session.export_clean("one");
 }
 
+/// The names of 36 fit into the bonus of the list's object, those of more lie in a spill block.
 #[test]
-fn more_snapshots_than_a_list_can_name_are_refused() {
+fn a_list_by_more_snapshots_than_fit_its_bonus_lies_in_a_spill_block() {
     let Some(mut session) = Session::new() else {
         return;
     };
@@ -162,14 +164,15 @@ fn more_snapshots_than_a_list_can_name_are_refused() {
     for name in &later {
         session.ok(&["zfs", "snapshot", name]);
     }
-    let mut line = vec!["zfs", "redact", "one@0", "#many"];
-    line.extend(later.iter().map(String::as_str));
-    let told = session.refused(&line);
-    assert!(told.contains("more than 36 redaction snapshots"), "{told}");
-    line.pop();
-    session.ok(&line);
-    let named = value(&session, "one#many", "redact_snaps");
-    assert_eq!(named.split(',').count(), 36);
+    for (bookmark, count, state) in [("#some", 36, "enabled"), ("#many", 37, "active")] {
+        let mut line = vec!["zfs", "redact", "one@0", bookmark];
+        line.extend(later.iter().take(count).map(String::as_str));
+        session.ok(&line);
+        let named = value(&session, &format!("one{bookmark}"), "redact_snaps");
+        assert_eq!(named.split(',').count(), count);
+        assert_eq!(feature(&session, "one", "redaction_list_spill"), state);
+    }
+    let without = sent(&session, &["zfs", "send", "--redact", "many", "one@0"]);
     session.export("one");
     // With the bookmarks, zdb does not come back.
     if let Some(zdb) = golden::Zdb::from_environment() {
@@ -178,7 +181,13 @@ fn more_snapshots_than_a_list_can_name_are_refused() {
         assert!(text.contains("No leaks"), "{text}");
     }
     session.import("one", &[]);
+    let named = value(&session, "one#many", "redact_snaps");
+    assert_eq!(named.split(',').count(), 37);
+    let again = sent(&session, &["zfs", "send", "--redact", "many", "one@0"]);
+    assert!(again == without, "the list has changed");
     session.ok(&["zfs", "destroy", "one#many"]);
+    assert_eq!(feature(&session, "one", "redaction_list_spill"), "enabled");
+    session.ok(&["zfs", "destroy", "one#some"]);
     session.export_clean("one");
 }
 

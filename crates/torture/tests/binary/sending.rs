@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use stream::{Part, Reader, Record, ResumeToken, begin_name, decode_list};
 
 /// What a command writes to its standard output.
-fn sent(session: &Session, arguments: &[&str]) -> Vec<u8> {
+pub(crate) fn sent(session: &Session, arguments: &[&str]) -> Vec<u8> {
     let output = session.run(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
