@@ -4,8 +4,8 @@
 #
 #   takeover.sh MILLPOND WORKDIR [ROUNDS]
 #
-# As root, with ip, nsenter, qemu-nbd and 300 MB in WORKDIR. One line for each round (3): how many files were acknowledged before the
-# kill, and how long the import by the other host took. The exit status says whether something was lost.
+# As root, with ip, nsenter, qemu-nbd and 300 MB in WORKDIR. One line for each round (3): how many files were acknowledged
+# before the kill, and how long the import by the other host took. The exit status says whether something was lost.
 set -eu
 M=$(realpath "$1") W=$(realpath "$2") ROUNDS=${3:-3}
 ZDB=$(command -v "${MILLPOND_ZDB:-zdb}" || true)
@@ -47,8 +47,9 @@ has=1
 : > "$W/acknowledged"
 for round in $(seq "$ROUNDS"); do
     other=$((3 - has))
-    if on $other "$M" zpool import -f -R "$W/mnt$other" -d "$(disk $other)" far 2> /dev/null; then
-        echo "FAILED: both hosts have the pool"
+    told=$(on $other "$M" zpool import -f -R "$W/mnt$other" -d "$(disk $other)" far 2>&1 || true)
+    if [[ $told != *"pool is imported on"* ]]; then
+        echo "FAILED: host $other was not told who has the pool: $told"
         exit 1
     fi
     (

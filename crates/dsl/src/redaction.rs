@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{ByteOrder, Guid, ObjectId};
 use dmu::{AllocateObject, Object, Tx};
-use format::redaction::{BLOCK_BYTES, RedactedRange, RedactionHead, SNAPSHOTS_IN_BONUS};
+use format::redaction::{BLOCK_BYTES, RedactedRange, RedactionHead};
 use format::{ObjectType, features};
 
 use crate::dataset::{Bookmark, Dataset};
@@ -37,29 +37,23 @@ impl RedactionList {
         })
     }
 
-    /// A new list without ranges. By more than [`SNAPSHOTS_IN_BONUS`] snapshots its head lies in a spill block, and the
-    /// object has no bonus.
+    /// A new list without ranges.
     pub(crate) fn create(dsl: &Dsl, tx: &Tx, snapshots: &[Guid]) -> Result<Self> {
         let head = RedactionHead {
             snapshots: snapshots.len() as u64,
             ..RedactionHead::default()
         };
-        let shape = AllocateObject {
+        let mut shape = AllocateObject {
             object_type: ObjectType::OTN_U64_METADATA,
             block_size: BLOCK_BYTES,
             ..AllocateObject::default()
         };
-        let spills = snapshots.len() > SNAPSHOTS_IN_BONUS;
-        let shape = if spills {
-            shape
-        } else {
+        let spills = RedactionHead::spills(snapshots.len());
+        if !spills {
             let bytes = RedactionHead::bytes_with(snapshots.len());
-            AllocateObject {
-                bonus_type: ObjectType::OTN_U64_METADATA,
-                bonus_len: u16::try_from(bytes).unwrap_or(u16::MAX),
-                ..shape
-            }
-        };
+            shape.bonus_type = ObjectType::OTN_U64_METADATA;
+            shape.bonus_len = u16::try_from(bytes).unwrap_or(u16::MAX);
+        }
         let object = dsl.mos.set.allocate(tx, &shape)?;
         let list = Self {
             object,
@@ -77,7 +71,7 @@ impl RedactionList {
 
     fn store_head(&self, tx: &Tx) -> Result<()> {
         let bytes = self.head.encode_with_snapshots(&self.snapshots);
-        if self.snapshots.len() > SNAPSHOTS_IN_BONUS {
+        if RedactionHead::spills(self.snapshots.len()) {
             return Ok(self.object.set_spill(tx, Some(&bytes))?);
         }
         let kind = ObjectType::OTN_U64_METADATA;
@@ -108,7 +102,7 @@ impl RedactionList {
     pub(crate) fn free(self, dsl: &Dsl, tx: &Tx) -> Result<()> {
         let services = &dsl.mos.services;
         services.change_references(tx, &features::REDACTION_BOOKMARKS, -1)?;
-        if self.snapshots.len() > SNAPSHOTS_IN_BONUS {
+        if RedactionHead::spills(self.snapshots.len()) {
             services.change_references(tx, &features::REDACTION_LIST_SPILL, -1)?;
         }
         let id = self.object.id();

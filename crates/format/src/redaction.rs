@@ -95,6 +95,12 @@ impl RedactionHead {
         Ok((head, guids))
     }
 
+    /// Whether a head with so many snapshots lies in a spill block, and the object has no bonus.
+    #[must_use]
+    pub const fn spills(snapshots: usize) -> bool {
+        snapshots > SNAPSHOTS_IN_BONUS
+    }
+
     /// Bytes of a head with so many snapshots.
     #[must_use]
     pub const fn bytes_with(snapshots: usize) -> usize {

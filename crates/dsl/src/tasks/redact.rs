@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Guid, ObjectId};
 use format::features;
-use format::redaction::{RedactedRange, SNAPSHOTS_IN_BONUS, SNAPSHOTS_MAX};
+use format::redaction::{RedactedRange, RedactionHead, SNAPSHOTS_MAX};
 
 use super::bookmark::{add, bookmark_parts, of_snapshot, remove};
 use crate::dataset::{Bookmark, Dataset};
@@ -67,7 +67,7 @@ impl BeginRedaction {
             &features::BOOKMARK_V2,
             &features::REDACTION_BOOKMARKS,
         ];
-        let many = (snapshots > SNAPSHOTS_IN_BONUS).then_some(&features::REDACTION_LIST_SPILL);
+        let many = RedactionHead::spills(snapshots).then_some(&features::REDACTION_LIST_SPILL);
         for feature in needed.into_iter().chain(many) {
             if !dsl.services().is_enabled(feature) {
                 return Err(DslError::FeatureDisabled {

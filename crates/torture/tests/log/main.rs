@@ -21,7 +21,6 @@ use dsl::tasks::{CreateDataset, DestroyHead, DestroySnapshots, Rollback, Snapsho
 use format::BlockPointer;
 use format::intent_log::{Body, CloneRangeFields, Record, encode_record, kind};
 use intent::{Completion, Entry, Replay, Scope};
-use millpond_torture::aftermath;
 use millpond_torture::random::Random;
 use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{NewDevice, Pool};

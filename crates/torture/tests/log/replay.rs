@@ -4,6 +4,7 @@ use super::*;
 use dmu::{AllocateObject, Reservation, Tx};
 use format::{BlockPointer, ObjectType};
 use intent::{Log, Replayed, Unapplied};
+use millpond_torture::aftermath;
 use millpond_torture::test_pool::image;
 use pool::{ImportOptions, Selection};
 use sim::WatchedDevice;
@@ -212,7 +213,7 @@ impl Cloned {
 }
 
 /// With `zdb`, for that as well. It does not count what a log refers to: where nobody else has it, it calls it leaked.
-fn is_sound(folder: &Path, zdb: bool) {
+pub(crate) fn is_sound(folder: &Path, zdb: bool) {
     aftermath::on_devices(folder);
     if let Some(zdb) = golden::Zdb::from_environment().filter(|_| zdb) {
         zdb.assert_clean(folder, POOL);
