@@ -5,6 +5,7 @@ use base::ObjectId;
 use dmu::Zap;
 use dsl::tasks::DestroyHead;
 use format::config::VdevType;
+use tempfile::TempDir;
 
 use super::*;
 use crate::churn::Churn;
@@ -26,12 +27,21 @@ impl Limits {
     /// Every mapping is shortened as soon as something of it is obsolete, with so many entries a txg.
     pub(crate) fn all_get_shorter(entries: u64) -> Self {
         let limits = Self::default();
-        CONDENSE_OBSOLETE_PERCENT.set(0);
-        CONDENSE_MAPPING_BYTES_MIN.set(0);
         // Entries that become obsolete as a whole.
         REMOVAL_SEGMENT_BYTES.set(8 << 10);
-        CONDENSED_ENTRIES.set(entries);
+        limits.shorten_all(entries);
         limits
+    }
+
+    fn shorten_all(&self, entries: u64) {
+        CONDENSE_OBSOLETE_PERCENT.set(0);
+        CONDENSE_MAPPING_BYTES_MIN.set(0);
+        CONDENSED_ENTRIES.set(entries);
+    }
+
+    fn keep_short_ones(&self) {
+        CONDENSE_OBSOLETE_PERCENT.reset();
+        CONDENSE_MAPPING_BYTES_MIN.reset();
     }
 }
 
@@ -108,36 +118,48 @@ fn destroy_some(pool: &Arc<Pool>) {
     }
 }
 
+/// A copy of the pool as exported when its mapping was half-way to a shorter one, and the entries that it had before.
+/// Its txgs follow each other without being asked: one that was at its end already is done again.
+fn half_way(golden: &golden::GoldenPool, limits: &Limits) -> (TempDir, Vec<PathBuf>, (usize, u64)) {
+    for _ in 0..100 {
+        let (folder, images) = golden.copy();
+        let pool = import(&images);
+        let before = entries(&pool);
+        assert_eq!(before.0 as u64, before.1);
+        limits.keep_short_ones();
+        destroy_some(&pool);
+        pool.sync().unwrap();
+        assert!(!pool.is_condensing() && !is_stored(&pool), "it is small");
+        limits.shorten_all(1);
+        let writer = pool.writer().unwrap();
+        writer.syncer.allocator.obsolete.note_again();
+        pool.sync().unwrap();
+        writer.condenser.close();
+        pool.sync().unwrap();
+        if is_stored(&pool) {
+            assert!(pool.is_condensing());
+            assert_eq!(entries(&pool), before);
+            pool.export().unwrap();
+            return (folder, images, before);
+        }
+    }
+    panic!("it is always at its end");
+}
+
 /// A pool of OpenZFS's: at each moment it is one that OpenZFS could have written, also exported half-way.
 #[test]
 fn the_mapping_of_a_golden_pool_gets_shorter() {
     let Some(golden) = golden::pool("removed") else {
         return;
     };
-    let (folder, images) = golden.copy();
+    let limits = Limits::default();
+    let (folder, images, before) = half_way(&golden, &limits);
     let check = || {
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), &golden.pool_name());
         }
     };
-    let limits = Limits::default();
-    let pool = import(&images);
-    let before = entries(&pool);
-    assert_eq!(before.0 as u64, before.1);
-    destroy_some(&pool);
-    pool.sync().unwrap();
-    assert!(!pool.is_condensing() && !is_stored(&pool), "it is small");
-    drop(limits);
-
-    let _limits = Limits::all_get_shorter(1);
-    let writer = pool.writer().unwrap();
-    writer.syncer.allocator.obsolete.note_again();
-    pool.sync().unwrap();
-    assert!(pool.is_condensing() && is_stored(&pool));
-    assert_eq!(entries(&pool), before);
     let mut half_way = 0;
-    pool.export().unwrap();
-    drop(pool);
     check();
     let mut pool = import(&images);
     while is_stored(&pool) && half_way < 6 {
@@ -249,14 +271,8 @@ fn a_shorter_mapping_that_is_damaged_is_left_alone() {
     let Some(golden) = golden::pool("removed") else {
         return;
     };
-    let (_folder, images) = golden.copy();
-    let _limits = Limits::all_get_shorter(1);
-    let pool = import(&images);
-    destroy_some(&pool);
-    pool.sync().unwrap();
-    assert!(is_stored(&pool));
-    pool.export().unwrap();
-    drop(pool);
+    let limits = Limits::default();
+    let (_folder, images, _) = half_way(&golden, &limits);
     let words: [&[u64]; 3] = [&[1], &[0, 0, 0], &[1, 1, 1]];
     for words in words {
         let pool = import(&images);
