@@ -114,6 +114,33 @@ SIZE=512M one obsolete_counts obs nothing active "" "$D/f/d1 $D/f/d2" 2
 reb() { must zp $W attach -s -w p $D/f/d1 $D/f/d2; }
 # Active while it is under way.
 one device_rebuild reb nothing enabled "" $D/f/d1 2 enabled
+# A device waits while another one is resilvered: the pool is handed over meanwhile, and the other one ends both.
+P=/sys/module/zfs/parameters
+hold() { echo $1 > $P/zfs_scan_suspend_progress; echo $2 > $P/zfs_resilver_defer_percent; }
+waits() { zp $1 status p > $D/st; [ "$(state $1)" = active ] && grep -q 'awaiting resilver' $D/st; }
+waiting() { # by whom
+ for w in $1; do
+  r=$(other $w); F=resilver_defer dir="$w to $r, half-way"
+  hold 1 0; export MILLPOND_TUNABLES=pool.resilver_defer_percent=0,pool.scrub_slice_blocks=1,pool.scan_memory_bytes=65536
+  SIZE=512M files 3
+  must zp $w create -f -O atime=off -O recordsize=4K -R $D/mnt p $D/f/d1 || continue
+  data; head -c 100M /dev/urandom > $D/mnt/p/big; sums > a1
+  must zp $w attach p $D/f/d1 $D/f/d2 && must zp $w attach p $D/f/d1 $D/f/d3
+  waits $w || { bad "none waits"; cat $D/st; }
+  must zp $w export p; zdb -e -p $D/f -C p > $D/zdb; grep -q resilver_defer $D/zdb || bad "no mark"
+  unset MILLPOND_TUNABLES; imp $r
+  [ $r = m ] || waits $r || { bad "none waits there"; cat $D/st; }
+  hold 0 10
+  for i in $(seq 300); do zp $r status p > $D/st; grep -q 'in progress\|awaiting' $D/st || break; sleep 1; done
+  sleep 2; s=$(state $r); [ "$s" = enabled ] || bad "state in the end: $s"
+  sums > b1; compare a1 b1 files; scrub $r; must zp $r detach p $D/f/d1; must zp $r detach p $D/f/d2; scrub $r
+  must zp $r export p; zdb -e -p $D/f -bcc p > $D/zdb 2>&1; grep -q 'No leaks' $D/zdb || { bad zdb; tail -5 $D/zdb; }
+  imp $w; sums > b1; compare a1 b1 "files back"; must zp $w export p
+  echo "resilver_defer $dir: active, then $s"
+ done
+ hold 0 10; unset MILLPOND_TUNABLES
+}
+if [ "$ONLY" = "  " ] || [[ $ONLY == *" resilver_defer "* ]]; then waiting "m k"; fi
 exp() { must zp $W attach -w p raidz1-0 $D/f/d4; }
 one raidz_expansion exp nothing active "" "raidz1 $D/f/d1 $D/f/d2 $D/f/d3" 4
 one draid nothing nothing active "" "draid1:2d:4c:1s $D/f/d1 $D/f/d2 $D/f/d3 $D/f/d4" 4

@@ -157,6 +157,9 @@ pub struct LeafReport {
     pub initialize: LeafWork,
     /// How its free space was discarded on the device.
     pub trim: LeafWork,
+    /// Whether it waits for the end of the resilver that runs, to get its own.
+    #[serde(default)]
+    pub resilver_deferred: bool,
 }
 
 /// Work on the free space of a leaf, as the pool has it stored.

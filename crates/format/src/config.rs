@@ -74,6 +74,7 @@ pub mod keys {
     pub const REMOVED: &str = "removed";
     pub const UNSPARE: &str = "unspare";
     pub const RESILVER_TXG: &str = "resilver_txg";
+    pub const RESILVER_DEFER: &str = "com.datto:resilver_defer";
     pub const REBUILD_TXG: &str = "rebuild_txg";
     pub const ORIGINAL_GUID: &str = "orig_guid";
 }

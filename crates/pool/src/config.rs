@@ -38,7 +38,7 @@ const MOS_ONLY: [&str; 4] = [
     keys::VDEV_ZAP_LEAF,
     keys::VDEV_ZAP_TOP,
     keys::VDEV_ZAP_ROOT,
-    "com.datto:resilver_defer",
+    keys::RESILVER_DEFER,
 ];
 
 /// A vdev has no more metaslabs; a configuration that says so is not believed.

@@ -18,6 +18,7 @@
 mod ahead;
 pub(crate) mod control;
 mod course;
+mod deferral;
 mod issue;
 mod logs;
 pub(crate) mod pending;

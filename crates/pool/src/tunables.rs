@@ -49,6 +49,11 @@ pub static SCRUB_SLICE_BLOCKS: Tunable = Tunable::new("pool.scrub_slice_blocks",
 pub static SCRUB_STORE_NS: Tunable =
     Tunable::new("pool.scrub_store_ns", 5_000_000_000, 0, 600_000_000_000);
 
+/// A device that comes while a resilver runs waits for its end, unless that has looked at less than so many percent of
+/// what it is to look at: then it begins anew (`zfs_resilver_defer_percent`).
+pub static RESILVER_DEFER_PERCENT: Tunable =
+    Tunable::new("pool.resilver_defer_percent", 10, 0, 100);
+
 /// Bytes that the removal of a device copies with a txg.
 pub static REMOVAL_BYTES: Tunable = Tunable::new("pool.removal_bytes", 32 << 20, 512, 1 << 32);
 /// The longest piece that the removal of a device copies to one place (`zfs_remove_max_segment`).
@@ -179,6 +184,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &PREFETCH_BYTES,
     &SCRUB_SLICE_BLOCKS,
     &SCRUB_STORE_NS,
+    &RESILVER_DEFER_PERCENT,
     &TRIM_BATCH_TXGS,
     &REMOVAL_BYTES,
     &REMOVAL_SEGMENT_BYTES,

@@ -306,6 +306,15 @@ fn class_of(role: VdevRole) -> VdevClass {
     }
 }
 
+/// What is done with a device that is there and missed txgs.
+fn activity(vdev: &VdevStatus) -> Option<&'static str> {
+    let lacks = vdev.outdated && vdev.condition.state.is_usable();
+    lacks.then_some(match vdev.deferred {
+        true => "awaiting resilver",
+        false => "resilvering",
+    })
+}
+
 fn report(
     vdev: &VdevStatus,
     class: VdevClass,
@@ -330,11 +339,10 @@ fn report(
         checksum_errors: vdev.errors.checksum,
         leaf: LeafReport {
             slow: vdev.errors.slow,
+            resilver_deferred: vdev.deferred,
             ..LeafReport::default()
         },
-        // A device that is there and missed txgs is being resilvered.
-        activity: (vdev.outdated && vdev.condition.state.is_usable())
-            .then(|| "resilvering".to_owned()),
+        activity: activity(vdev).map(str::to_owned),
         size: vdev.size,
         device_size: vdev.device_size,
         allocated: top.then_some(vdev.allocated),

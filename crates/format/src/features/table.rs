@@ -102,7 +102,7 @@ table! {
         "com.datto:resilver_defer",
         "Support for deferring new resilvers when one is already running.",
     )
-        .read_only_compatible().support(Support::ReadOnly);
+        .read_only_compatible();
     BOOKMARK_V2: feature("com.datto:bookmark_v2", "Support for larger bookmarks")
         .depends_on(&[&EXTENSIBLE_DATASET, &BOOKMARKS]);
     REDACTION_BOOKMARKS: feature(

@@ -82,6 +82,8 @@ pub struct VdevStatus {
     pub condition: Condition,
     /// Whether it is a leaf that missed txgs.
     pub outdated: bool,
+    /// Whether such a leaf waits for the end of the resilver that runs.
+    pub deferred: bool,
     /// Errors, of all leaves below.
     pub errors: ErrorCounts,
     /// What is counted of a leaf.
@@ -192,6 +194,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
         },
         condition,
         outdated: leaf.is_some_and(|leaf| !leaf.missing().is_empty()),
+        deferred: config.is_leaf() && config.flag(keys::RESILVER_DEFER),
         errors,
         statistics: leaf.map(|leaf| leaf.statistics()),
         role: if config.flag(keys::IS_LOG) {

@@ -166,7 +166,7 @@ impl Pool {
                 {
                     pool.let_go(writer);
                     // What devices missed while it was copied is to be looked for where it is now.
-                    if let Err(error) = pool.resilver_if_needed() {
+                    if let Err(error) = pool.resilver_anew() {
                         base::notice::say(&format_args!(
                             "no resilver could begin after a removal: {error}"
                         ));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::JoinHandle;
-use base::{ObjectId, Txg};
+use base::{Guid, ObjectId, Txg};
 use dsl::{QueuedTrees, Succession};
 use intent::Resume;
 
@@ -20,7 +20,7 @@ static CHANGES: LockClass = LockClass::new("pool.scan_changes", rank::LAST - 30)
 static THREAD: LockClass = LockClass::new("pool.scrub_thread", rank::POOL + 15);
 
 /// A change of the stored state of the scan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ScanChange {
     /// It begins.
     Start(ScanPhys),
@@ -28,6 +28,8 @@ pub(crate) enum ScanChange {
     Update,
     /// It has finished or was cancelled.
     End(ScanPhys),
+    /// These devices wait for its end ([`super::deferral`]).
+    Defer(Vec<Guid>),
 }
 
 /// How far the log of an object set was looked at.
@@ -68,6 +70,8 @@ pub(super) struct Control {
     pub(super) log: LogPlace,
     /// When it was paused, or found so at import: seconds since 1970.
     pub(super) paused_at_s: u64,
+    /// A resilver for devices that wait for the end of this one comes after it.
+    pub(super) is_followed: bool,
     /// Somebody starts a scan, or goes on with one: others who would wait for the outcome.
     pub(super) is_starting: bool,
     /// The pool closes: none is started.
@@ -116,6 +120,7 @@ impl Scrub {
             is_issuing: false,
             log: LogPlace::default(),
             paused_at_s: 0,
+            is_followed: false,
             is_starting: false,
             is_closed: false,
         };
@@ -144,10 +149,20 @@ impl Scrub {
         self.control.lock().scan
     }
 
-    /// Whether a resilver runs.
+    /// Whether a resilver runs, or is about to follow one that has ended.
     pub(crate) fn is_resilver(&self) -> bool {
-        let scan = self.current();
-        scan.is_some_and(|scan| scan.function == FUNCTION_RESILVER)
+        let control = self.control.lock();
+        let running = control.scan.map(|scan| scan.function);
+        running == Some(FUNCTION_RESILVER) || control.is_followed
+    }
+
+    /// Whether a scan is under way that is not paused, or is about to follow one that has ended.
+    pub(super) fn is_busy(&self) -> bool {
+        let control = self.control.lock();
+        match control.scan {
+            Some(scan) => !scan.is_paused(),
+            None => control.is_followed,
+        }
     }
 
     /// The same as it is shown: the end of one that is paused is when it was paused.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::thread;
-use base::{ObjectId, Txg};
+use base::{Guid, ObjectId, Txg};
 use format::config::keys;
+use format::features::RESILVER_DEFER;
+use vdev::Leaf;
 
 use super::ahead::Ahead;
-use super::control::{LogPlace, ScanChange, ScanRequest};
+use super::control::{Control, LogPlace, ScanChange, ScanRequest};
 use super::course::Course;
 use super::work;
 use crate::error::{PoolError, Result};
@@ -17,6 +19,9 @@ use crate::scan::phys::{
     self, FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
 use crate::vdevs::dtl;
+
+/// What is said of a resilver that is in the way.
+const RESILVERING: &str = "currently resilvering";
 
 impl Pool {
     /// Starts a scrub, or goes on with one that is paused.
@@ -27,12 +32,10 @@ impl Pool {
         let writer = self.writer()?;
         let scrub = &writer.scrub;
         let _starting = scrub.starting();
-        let running = scrub.current();
-        let is_resilver = running.is_some_and(|scan| scan.function == FUNCTION_RESILVER);
-        if is_resilver || writer.rebuilds.is_any() {
-            return Err(PoolError::Scan("currently resilvering"));
+        if scrub.is_resilver() || writer.rebuilds.is_any() {
+            return Err(PoolError::Scan(RESILVERING));
         }
-        match running {
+        match scrub.current() {
             Some(scan) if !scan.is_paused() => {
                 return Err(PoolError::Scan(
                     "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
@@ -107,16 +110,21 @@ impl Pool {
         if !goes_on || !self.is_place_of_all(&scan) {
             return Ok(false);
         }
-        self.begin_resilver();
+        let deferred = self.deferred();
+        self.begin_resilver(&deferred);
         self.resume_at_place(scan)?;
+        writer.scrub.control.lock().is_followed = !deferred.is_empty();
         Ok(true)
     }
 
-    /// Whether the devices that are behind are those that had everything up to the place of a resilver. One that was
-    /// away while it ran missed a txg that is younger than the range ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
+    /// Whether the devices that are behind, but for those that wait for its end, are those that had everything up to
+    /// the place of a resilver. One that was away while it ran missed a txg that is younger than the range
+    /// ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
     fn is_place_of_all(&self, scan: &ScanPhys) -> bool {
+        let deferred = self.deferred();
         let leaves = dtl::leaves(&self.vdevs).into_iter();
         let writable = leaves.filter(|leaf| leaf.is_writable() && !leaf.is_rebuilding());
+        let writable = writable.filter(|leaf| !deferred.contains(&leaf.guid()));
         let bounds: Vec<_> = writable
             .filter_map(|leaf| leaf.missing().bounds())
             .collect();
@@ -135,23 +143,57 @@ impl Pool {
             let control = scrub.control.lock();
             control.scan.map(|scan| (scan, control.kept.clone()))
         };
-        left.map_or(Ok(()), |(scan, kept)| self.run_scrub(scan, kept))
+        match left {
+            Some((scan, kept)) => self.run_scrub(scan, kept),
+            None => self.follow_resilver(),
+        }
     }
 
-    /// Starts rebuilds of devices that are to be rebuilt, and a resilver if another one is there that missed txgs;
-    /// whether one was.
+    /// Has every device that is there and missed txgs get them: starts rebuilds of those that are to be rebuilt, and a
+    /// resilver of others, unless the one that runs is for these, or they can wait for its end. Whether there is a
+    /// resilver, now or then.
     pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
+        if !self.lacks_resilver()? {
+            return Ok(false);
+        }
+        let scrub = &self.writer()?.scrub;
+        let _starting = scrub.starting();
+        if self.is_left_to_running()? {
+            return Ok(true);
+        }
+        self.start_resilver()
+    }
+
+    /// The same, but that a resilver which runs begins anew.
+    pub(crate) fn resilver_anew(self: &Arc<Self>) -> Result<bool> {
+        if !self.lacks_resilver()? {
+            return Ok(false);
+        }
+        let _starting = self.writer()?.scrub.starting();
+        self.start_resilver()
+    }
+
+    /// Whether a device is there that is to be resilvered, and no rebuild, which begins, gives it what it lacks.
+    fn lacks_resilver(self: &Arc<Self>) -> Result<bool> {
         self.rebuild_if_needed()?;
-        let writer = self.writer()?;
-        let leaves = dtl::leaves(&self.vdevs).into_iter();
-        let mut others = leaves.filter(|leaf| leaf.is_writable() && !leaf.is_rebuilding());
-        if others.all(|leaf| leaf.is_whole()) {
+        if self.to_resilver().iter().all(|leaf| leaf.is_whole()) {
             self.end_replacements()?;
             return Ok(false);
         }
-        let _starting = writer.scrub.starting();
-        writer.scrub.leave();
-        let Some((first, last)) = self.begin_resilver() else {
+        Ok(true)
+    }
+
+    /// Devices that are there and for no rebuild.
+    pub(super) fn to_resilver(&self) -> Vec<Arc<Leaf>> {
+        let mut leaves = dtl::leaves(&self.vdevs);
+        leaves.retain(|leaf| leaf.is_writable() && !leaf.is_rebuilding());
+        leaves
+    }
+
+    /// While nobody else starts a scan.
+    pub(super) fn start_resilver(self: &Arc<Self>) -> Result<bool> {
+        self.writer()?.scrub.leave();
+        let Some((first, last)) = self.begin_resilver(&[]) else {
             return Ok(false);
         };
         let scan = ScanPhys {
@@ -168,23 +210,28 @@ impl Pool {
         Ok(true)
     }
 
-    /// Starts a resilver, if a device is there that missed txgs; one that runs begins anew.
+    /// Starts a resilver, if a device is there that missed txgs; one that runs begins anew, with the devices that were
+    /// to wait for its end.
     ///
     /// # Errors
-    /// The pool is read-only or stopped.
+    /// The pool has not enabled `resilver_defer`, or is read-only or stopped.
     pub fn restart_resilver(self: &Arc<Self>) -> Result<()> {
         self.check_running()?;
-        self.resilver_if_needed()?;
+        if !self.services.features.is_enabled(&RESILVER_DEFER) {
+            let reason = "this action requires the resilver_defer feature";
+            return Err(PoolError::refused(reason));
+        }
+        self.resilver_anew()?;
         Ok(())
     }
 
     /// From here until [`Pool::note_resilvered`] devices note what the resilver leaves behind. The first and the last
     /// txg that one of them missed; everything of these txgs is on disk before the walk begins, for its start is
-    /// stored first.
-    fn begin_resilver(&self) -> Option<(Txg, Txg)> {
+    /// stored first. Without the devices that are left out, which wait for the end.
+    fn begin_resilver(&self, left_out: &[Guid]) -> Option<(Txg, Txg)> {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
         let bounds = leaves.filter_map(|leaf| {
-            if !leaf.is_writable() {
+            if !leaf.is_writable() || left_out.contains(&leaf.guid()) {
                 // The range may not hold what it missed.
                 leaf.leave_resilver();
                 return None;
@@ -262,6 +309,7 @@ impl Pool {
                 return Err(PoolError::Scan("the pool is being closed"));
             }
             control.scan = Some(scan);
+            control.is_followed = false;
             control.number = number;
             control.kept = course.clone();
             control.course = course;
@@ -302,6 +350,7 @@ impl Pool {
         let writer = self.writer()?;
         {
             let mut control = writer.scrub.control.lock();
+            check_no_resilver(&control)?;
             // The scan's own thread may end it at this moment: one of both does.
             let scan = control.scan.take();
             let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
@@ -327,6 +376,7 @@ impl Pool {
         let writer = self.writer()?;
         {
             let mut control = writer.scrub.control.lock();
+            check_no_resilver(&control)?;
             let scan = control.scan.as_mut();
             let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
             if scan.is_paused() {
@@ -342,10 +392,18 @@ impl Pool {
         self.store_scan(ScanChange::Update)
     }
 
-    fn store_scan(&self, change: ScanChange) -> Result<()> {
+    pub(super) fn store_scan(&self, change: ScanChange) -> Result<()> {
         let writer = self.writer()?;
         writer.scrub.change_next(change);
         Ok(writer.engine.wait_synced(None)?)
+    }
+}
+
+/// A resilver is neither stopped nor paused.
+fn check_no_resilver(control: &Control) -> Result<()> {
+    match control.scan {
+        Some(scan) if scan.function == FUNCTION_RESILVER => Err(PoolError::Scan(RESILVERING)),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -357,15 +415,12 @@ pub(crate) const WAIT_PAUSE: Duration = Duration::from_millis(20);
 const WAITS_FOR_END_MAX: u32 = 500;
 
 impl Pool {
-    /// Waits until no scrub runs.
+    /// Waits until no scan runs, nor one is about to follow.
     ///
     /// # Errors
     /// The pool is read-only or stopped.
     pub fn wait_scrub(&self) -> Result<()> {
-        while let Some(scan) = self.writer()?.scrub.current() {
-            if scan.is_paused() {
-                break;
-            }
+        while self.writer()?.scrub.is_busy() {
             base::thread::sleep(WAIT_PAUSE);
         }
         // The end is stored with the next txg, unless the pool is suspended.

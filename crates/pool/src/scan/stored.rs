@@ -41,6 +41,7 @@ impl PoolServices {
                     ..CreateZap::default()
                 };
                 self.free_scan_queue(tx, &stored)?;
+                self.end_deferral(tx)?;
                 let queue = Zap::create(&self.mos, tx, &options)?.object().id().0;
                 phys::store(&ScanPhys { queue, ..scan }, directory, tx)?;
                 self.events.scan(&scan, "start");
@@ -50,6 +51,7 @@ impl PoolServices {
                     .internal(tx, "scan setup", &text, None, now_s)?;
             }
             ScanChange::Update => self.store_scan(tx)?,
+            ScanChange::Defer(leaves) => self.defer(tx, &leaves)?,
             // It ends once: the errors that it found are all there is from then on.
             ScanChange::End(_) if !stored.is_running() => {}
             ScanChange::End(scan) => {
@@ -68,6 +70,10 @@ impl PoolServices {
                     ("scan cancelled", format!("errors={}", scan.errors))
                 };
                 self.history.internal(tx, name, &text, None, now_s)?;
+                if self.end_deferral(tx)? {
+                    let name = "starting deferred resilver";
+                    self.history.internal(tx, name, &text, None, now_s)?;
+                }
                 let what = if finished { "finish" } else { "abort" };
                 self.events.scan(&scan, what);
                 if finished && scan.function == FUNCTION_SCRUB && scan.txg_min == 0 {

@@ -11,7 +11,7 @@ use super::ahead::{Ahead, Source};
 use super::control::{ScanChange, ScanRequest, Scrub};
 use super::course::{Leg, Target};
 use super::walk::{Births, Place, Walk};
-use super::{issue, logs};
+use super::{deferral, issue, logs};
 use crate::pool::Pool;
 use crate::scan::phys::{FUNCTION_RESILVER, STATE_FINISHED, ScanPhys};
 use crate::tunables::{SCRUB_SLICE_BLOCKS, SCRUB_STORE_NS};
@@ -21,6 +21,7 @@ pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, number: u64) {
     serve(pool, scrub);
     *scrub.ahead.lock() = Ahead::default();
     scrub.pending.end(number);
+    deferral::follow(pool, scrub);
 }
 
 fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {

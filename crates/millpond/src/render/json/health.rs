@@ -218,6 +218,9 @@ impl Json {
 
     /// What of a leaf is asked for.
     fn leaf_details(&self, leaf: &LeafReport, object: &mut Object) {
+        if leaf.resilver_deferred {
+            put(object, "resilver_deferred", self.number(1));
+        }
         let state = |work: LeafWork, none: &'static str| match work.state {
             LeafWorkState::None => none,
             LeafWorkState::Active => "ACTIVE",

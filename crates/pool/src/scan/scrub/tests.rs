@@ -1,5 +1,6 @@
 //! Scrubs of pools with damage.
 
+mod deferred;
 mod resumed;
 mod roles;
 
@@ -416,7 +417,7 @@ fn a_resilver_passes_nothing_over_that_was_nearly_freed() {
         let last = pool.engine().unwrap().open_txg();
         let first = Arc::clone(&pool.vdevs().tops()[0].leaves()[0]);
         (1..=last.0).for_each(|txg| first.note_missing(Txg(txg)));
-        assert_eq!(pool.begin_resilver(), Some((Txg(1), last)));
+        assert_eq!(pool.begin_resilver(&[]), Some((Txg(1), last)));
         let scan = ScanPhys {
             function: FUNCTION_RESILVER,
             state: STATE_SCANNING,

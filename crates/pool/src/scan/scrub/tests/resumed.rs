@@ -8,13 +8,13 @@ use super::*;
 use crate::pool::status::VdevRole;
 use crate::vdevs::dtl;
 
-fn leaf(pool: &Pool, name: &str) -> Arc<Leaf> {
+pub(super) fn leaf(pool: &Pool, name: &str) -> Arc<Leaf> {
     let leaves = dtl::leaves(&pool.vdevs).into_iter();
     let mut called = leaves.filter(|leaf| leaf.path().ends_with(name));
     called.next().unwrap()
 }
 
-fn take_out(pool: &Pool, name: &str) {
+pub(super) fn take_out(pool: &Pool, name: &str) {
     let offline = Condition::new(VdevState::Offline, VdevAux::None);
     leaf(pool, name).set_condition(offline);
 }
@@ -28,7 +28,13 @@ fn behind(folder: &Path, seed: u64) -> (Arc<Pool>, Churn, Vec<PathBuf>) {
     churn.run(&pool, 6);
     pool.sync().unwrap();
     leaf(&pool, "b.img").set_condition(Condition::HEALTHY);
-    let (first, last) = pool.begin_resilver().unwrap();
+    start_paused(&pool);
+    (pool, churn, paths)
+}
+
+/// Starts a resilver that goes on only where a test steps it.
+pub(super) fn start_paused(pool: &Arc<Pool>) {
+    let (first, last) = pool.begin_resilver(&[]).unwrap();
     let scan = ScanPhys {
         function: FUNCTION_RESILVER,
         state: STATE_SCANNING,
@@ -40,11 +46,10 @@ fn behind(folder: &Path, seed: u64) -> (Arc<Pool>, Churn, Vec<PathBuf>) {
     };
     pool.store_scan(ScanChange::Start(scan)).unwrap();
     pool.run_scrub(scan, Course::begin(scan)).unwrap();
-    (pool, churn, paths)
 }
 
 /// Lets a resilver go on by itself, and waits for its end.
-fn go_on(pool: &Arc<Pool>) -> ScanPhys {
+pub(super) fn go_on(pool: &Arc<Pool>) -> ScanPhys {
     {
         let scrub = &pool.writer().unwrap().scrub;
         let mut control = scrub.control.lock();
@@ -60,7 +65,7 @@ fn go_on(pool: &Arc<Pool>) -> ScanPhys {
     pool.scan().unwrap().unwrap()
 }
 
-fn forced(folder: &Path) -> ImportOptions {
+pub(super) fn forced(folder: &Path) -> ImportOptions {
     let mut options = ImportOptions::new(vec![folder.to_owned()], Selection::Only);
     options.force = true;
     options
