@@ -167,6 +167,11 @@ impl Object {
         self.block_size.load(Ordering::Relaxed)
     }
 
+    /// Up to which size it grows as a micro ZAP.
+    pub(crate) fn micro_zap_bytes_max(&self) -> usize {
+        self.shared.micro_zap_bytes_max()
+    }
+
     /// What the object looks like now.
     #[must_use]
     pub fn info(&self) -> ObjectInfo {

@@ -230,6 +230,11 @@ impl ObjectSet {
         self.shared.is_writable()
     }
 
+    /// Lets micro ZAPs grow beyond 128 KiB, as far as `dmu.micro_zap_bytes_max` goes: datasets count that as a feature.
+    pub fn allow_large_micro_zaps(&self) {
+        self.shared.allow_large_micro_zaps();
+    }
+
     /// Takes it out of service, because it cannot be written: nothing of it changes from now on, and
     /// what is dirty stays in memory, for readers, as long as somebody uses it. On disk it stays as
     /// its last sync left it.

@@ -1,6 +1,7 @@
 //! The limits of this layer that operators and random tests may change.
 
 use base::tunable::Tunable;
+use format::zap::micro;
 
 /// Numbers in a run, rounded up to whole blocks of dnodes. An object set keeps the value that it was opened with.
 pub static RUN_NUMBERS: Tunable = Tunable::new("dmu.run_numbers", 128, 32, 128);
@@ -38,6 +39,15 @@ pub static SYNC_HEAVY_BYTES: Tunable = Tunable::new("dmu.sync_heavy_bytes", 1 <<
 /// Dirty objects for which a sync has several threads.
 pub static SYNC_HEAVY_OBJECTS: Tunable = Tunable::new("dmu.sync_heavy_objects", 256, 1, 1 << 20);
 
+/// The size at which a micro ZAP that is full becomes fat; above 128 KiB where the object set may hold such
+/// ([`crate::ObjectSet::allow_large_micro_zaps`]). A large one is copied in each txg that changes one of its names.
+pub static MICRO_ZAP_BYTES_MAX: Tunable = Tunable::new(
+    "dmu.micro_zap_bytes_max",
+    micro::SIZE_MAX as u64,
+    512,
+    micro::SIZE_MAX_LARGE as u64,
+);
+
 /// Entries of a small directory that a listing takes at once.
 pub static CURSOR_ENTRIES: Tunable = Tunable::new("dmu.cursor_entries", 256, 1, 1 << 16);
 
@@ -72,6 +82,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &SYNC_JOB_BLOCKS,
     &SYNC_HEAVY_BYTES,
     &SYNC_HEAVY_OBJECTS,
+    &MICRO_ZAP_BYTES_MAX,
     &CURSOR_ENTRIES,
     &PREFETCH_REQUESTS,
     &EDITOR_AHEAD,

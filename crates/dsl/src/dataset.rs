@@ -379,6 +379,7 @@ impl Dataset {
         if self.phys()?.block_pointer != *root || (writable && is_stopped()) || is_locked() {
             return Ok(None);
         }
+        self.allow_large_micro_zaps(&opened);
         *current = Some(Arc::clone(&opened));
         self.dsl.keys.note_open(set, &opened);
         if writable {

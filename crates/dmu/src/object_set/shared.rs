@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use base::{ObjectId, ObjectSetId};
 use format::DnodePhys;
 use format::dnode::SLOTS_PER_BLOCK;
+use format::zap::micro;
 use sys::Buffer;
 
 use super::dirty::DirtyLists;
@@ -14,6 +15,7 @@ use super::passes::Passes;
 use super::seals::Seals;
 use crate::error::Result;
 use crate::store::BlockStore;
+use crate::tunables;
 
 /// The largest block of zeros that is shared.
 const ZEROS: usize = 128 * 1024;
@@ -27,6 +29,8 @@ pub(crate) struct Shared {
     writable: bool,
     /// It was taken out of service: what is dirty in it is never written.
     is_stopped: AtomicBool,
+    /// Micro ZAPs above 128 KiB may be written. What is not said when it is opened is no.
+    has_large_micro_zaps: AtomicBool,
     pub(crate) dirty: DirtyLists,
     pub(crate) passes: Passes,
     /// What it is sealed with elsewhere, if it is being received so.
@@ -49,6 +53,7 @@ impl Shared {
             meta: Meta::new(meta_dnode),
             writable,
             is_stopped: AtomicBool::new(false),
+            has_large_micro_zaps: AtomicBool::new(false),
             dirty: DirtyLists::new(),
             passes: Passes::new(),
             seals: OnceLock::new(),
@@ -68,6 +73,20 @@ impl Shared {
     /// Whether it may be changed now.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable && !self.is_stopped()
+    }
+
+    /// From now on micro ZAPs above 128 KiB may be written.
+    pub(crate) fn allow_large_micro_zaps(&self) {
+        self.has_large_micro_zaps.store(true, Ordering::Relaxed);
+    }
+
+    /// Up to which size a micro ZAP grows. One that is larger stays, until it is full.
+    pub(crate) fn micro_zap_bytes_max(&self) -> usize {
+        let format = match self.has_large_micro_zaps.load(Ordering::Relaxed) {
+            true => micro::SIZE_MAX_LARGE,
+            false => micro::SIZE_MAX,
+        };
+        tunables::MICRO_ZAP_BYTES_MAX.count().min(format)
     }
 
     /// Reads the block of dnodes that holds an object's.

@@ -1,7 +1,7 @@
 //! Adding, changing and removing entries; a micro ZAP that does not suffice becomes fat.
 
 use format::ObjectType;
-use format::zap::micro::{MICRO_NAME_MAX, SIZE_MAX};
+use format::zap::micro::MICRO_NAME_MAX;
 use format::zap::{self, Key, MicroMut, Value};
 
 use super::fat::{self, FatKey, NewFat};
@@ -192,7 +192,7 @@ impl Zap {
                 .modify_block(tx, 0, |block| index.insert(block, name, value))?;
             if matches!(tried, Err(TooSmall::Slots)) {
                 let size = self.object.block_size() + 512;
-                if size as usize <= SIZE_MAX {
+                if size as usize <= self.object.micro_zap_bytes_max() {
                     self.object.set_block_size(tx, size, 0)?;
                     index.grow(size as usize);
                     tried = self

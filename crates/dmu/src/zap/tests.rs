@@ -8,6 +8,8 @@ use super::{CreateZap, Form, Zap, ZapMatch};
 use crate::error::DmuError;
 use crate::testing::Harness;
 
+mod micro;
+
 fn directory() -> CreateZap {
     CreateZap {
         object_type: ObjectType::DIRECTORY,

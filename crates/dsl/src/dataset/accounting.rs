@@ -9,8 +9,10 @@ use base::{Txg, invariant};
 use codec::{Checksum, Compression};
 use dmu::{BlockAccounting, BlockStore, SyncWorkers, Tx};
 use format::BlockPointer;
+use format::object_type::SwapClass;
 
 use super::burial::{Burial, Kept};
+use super::features::has_large_micro_zaps;
 use super::{Dataset, DatasetFeature};
 use crate::error::Result;
 use crate::layer::Dsl;
@@ -71,6 +73,8 @@ pub(crate) struct HeadAccounting<'a> {
     /// By how much the head grew, as its dnodes count it.
     grown_bytes: AtomicI64,
     pub(super) dropped_blocks: AtomicU64,
+    /// Large blocks of ZAPs are those of micro ZAPs, which the pool may have.
+    has_large_micro_zaps: bool,
     /// Bytes that nothing refers to any more and nobody can free, of what is not shared with the previous snapshot.
     pub(super) leaked_bytes: AtomicU64,
     pub(super) features: AtomicU32,
@@ -117,6 +121,7 @@ impl<'a> HeadAccounting<'a> {
             births: head.births()?,
             grown_bytes: AtomicI64::new(0),
             dropped_blocks: AtomicU64::new(0),
+            has_large_micro_zaps: has_large_micro_zaps(dsl.services()),
             leaked_bytes: AtomicU64::new(0),
             features: AtomicU32::new(0),
             burial: Burial::new(head, tx),
@@ -147,6 +152,11 @@ impl<'a> HeadAccounting<'a> {
         let mut bits = 0;
         if pointer.lsize() > OLD_BLOCK_MAX {
             bits |= 1 << DatasetFeature::LargeBlocks as u32;
+            let is_zap = pointer.object_type().swap_class() == Some(SwapClass::Zap);
+            // A fat ZAP has smaller ones. Where the feature is not enabled no stream is to activate it.
+            if is_zap && pointer.level() == 0 && self.has_large_micro_zaps {
+                bits |= 1 << DatasetFeature::LargeMicrozap as u32;
+            }
         }
         bits |= match pointer.checksum() {
             Ok(Checksum::Sha512) => 1 << DatasetFeature::Sha512 as u32,

@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use base::Guid;
-use dmu::Tx;
-use format::features::{self, Feature, REDACTED_DATASETS};
+use dmu::{ObjectSet, Tx};
+use format::features::{self, Feature, LARGE_BLOCKS, LARGE_MICROZAP, REDACTED_DATASETS};
 use format::zap::Value;
 
 use super::Dataset;
 use crate::error::{DslError, Result};
+use crate::services::Services;
 
 macro_rules! dataset_features {
     ($($(#[$doc:meta])* $name:ident = $constant:ident,)*) => {
@@ -77,7 +78,19 @@ pub(crate) struct Counted {
     redacted_by: Option<Vec<Guid>>,
 }
 
+/// Whether heads may have micro ZAPs above 128 KiB.
+pub(super) fn has_large_micro_zaps(services: &dyn Services) -> bool {
+    services.is_enabled(&LARGE_MICROZAP) && services.is_enabled(&LARGE_BLOCKS)
+}
+
 impl Dataset {
+    /// Lets the micro ZAPs of this head's object set grow beyond 128 KiB, where the pool may have such.
+    pub(super) fn allow_large_micro_zaps(&self, object_set: &ObjectSet) {
+        if has_large_micro_zaps(self.dsl.services()) {
+            object_set.allow_large_micro_zaps();
+        }
+    }
+
     /// Notes that a block or object of this head is about to use a per-dataset feature; it is counted when the head is
     /// synced next.
     ///

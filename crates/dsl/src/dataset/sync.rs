@@ -75,6 +75,8 @@ impl Dataset {
         let Some(object_set) = open.filter(|object_set| object_set.is_dirty(pass.txg)) else {
             return Ok(None);
         };
+        // The feature may have been enabled since it was opened: it acts from the first sync on.
+        self.allow_large_micro_zaps(&object_set);
         let has_livelist = livelist::begin(&self.directory(), tx, pass.pass)?;
         let livelist_after = has_livelist.then(|| self.origin_txg()).transpose()?;
         Ok(Some(Begun {

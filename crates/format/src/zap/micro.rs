@@ -24,8 +24,10 @@ record! {
 pub const ENTRY_SIZE: usize = 64;
 /// The longest name that an entry holds, without its NUL.
 pub const MICRO_NAME_MAX: usize = 49;
-/// The size at which a micro ZAP becomes fat.
+/// The largest micro ZAP without the feature `large_microzap`.
 pub const SIZE_MAX: usize = 128 * 1024;
+/// The largest with it.
+pub const SIZE_MAX_LARGE: usize = 1 << 20;
 const NAME: usize = 14;
 
 /// An entry of a micro ZAP.

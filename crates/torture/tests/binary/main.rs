@@ -33,6 +33,7 @@ mod make_archive;
 mod make_image;
 mod many;
 mod metrics;
+mod micro_zaps;
 mod mixed_vdevs;
 mod model;
 mod mounting;
