@@ -53,21 +53,46 @@ pub const fn order_code(order: ByteOrder) -> u64 {
     }
 }
 
-/// The value of an entry: eight bytes, a word in the order of the machine that wrote it.
-#[must_use]
-pub fn entry_value(count: u64) -> Value {
-    Value::bytes(&count.to_ne_bytes())
+/// How the entries of a table state their counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountForm {
+    /// Eight bytes, a word in the order of the machine that wrote it.
+    Bytes,
+    /// One word, as in any ZAP (feature `block_cloning_endian`).
+    Word,
 }
 
-/// The count in an entry's value; none where it has another form.
+impl CountForm {
+    /// That of values of so many integers of that size, if it is one.
+    #[must_use]
+    pub const fn of(integer_size: u8, count: u64) -> Option<Self> {
+        match (integer_size, count) {
+            (1, 8) => Some(Self::Bytes),
+            (8, 1) => Some(Self::Word),
+            _ => None,
+        }
+    }
+
+    /// The value of an entry.
+    #[must_use]
+    pub fn value(self, count: u64) -> Value {
+        match self {
+            Self::Bytes => Value::bytes(&count.to_ne_bytes()),
+            Self::Word => Value::word(count),
+        }
+    }
+}
+
+/// The count in an entry's value, of either form; none where it has another one.
 #[must_use]
 pub fn entry_count(value: &Value) -> Option<u64> {
-    if value.integer_size() != 1 {
-        return None;
+    match CountForm::of(value.integer_size(), value.count() as u64)? {
+        CountForm::Bytes => {
+            let bytes = <[u8; 8]>::try_from(value.stored());
+            bytes.ok().map(u64::from_ne_bytes)
+        }
+        CountForm::Word => value.as_word(),
     }
-    <[u8; 8]>::try_from(value.stored())
-        .ok()
-        .map(u64::from_ne_bytes)
 }
 
 #[cfg(test)]
@@ -75,11 +100,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_entries_are_eight_bytes() {
-        let value = entry_value(0x0102_0304);
-        assert_eq!((value.integer_size(), value.count()), (1, 8));
-        assert_eq!(entry_count(&value), Some(0x0102_0304));
-        assert_eq!(entry_count(&Value::word(1)), None);
+    fn counts_are_eight_bytes_or_a_word() {
+        for (form, shape) in [(CountForm::Bytes, (1, 8)), (CountForm::Word, (8, 1))] {
+            let value = form.value(0x0102_0304);
+            assert_eq!((value.integer_size(), value.count()), shape);
+            assert_eq!(CountForm::of(shape.0, shape.1 as u64), Some(form));
+            assert_eq!(entry_count(&value), Some(0x0102_0304));
+        }
+        assert_eq!(entry_count(&Value::words(&[1, 2])), None);
+        assert_eq!(entry_count(&Value::shorts(&[1, 0, 0, 0])), None);
         assert_eq!(entry_count(&Value::bytes(b"short")), None);
     }
 }

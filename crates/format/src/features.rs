@@ -116,6 +116,14 @@ impl Feature {
     }
 }
 
+impl Feature {
+    /// Whether new pools have it, and those that are upgraded get it: we maintain it, and OpenZFS 2.3 knows it.
+    #[must_use]
+    pub fn is_for_all_pools(&self) -> bool {
+        self.support == Support::Write && !self.flags.later
+    }
+}
+
 /// The feature with this name on disk.
 #[must_use]
 pub fn by_guid(guid: &str) -> Option<&'static Feature> {

@@ -13,7 +13,7 @@ use base::{Guid, ObjectId, Txg};
 use dmu::{ObjectSet, SyncWorkers, Tx, Zap};
 use dsl::{PropertyValue, SyncPass};
 use format::config::{VdevType, directory, keys};
-use format::features::{self, Feature, Support};
+use format::features::{self, Feature};
 use format::label::PoolState;
 use format::nvlist::Value;
 use format::uberblock::{VERSION_FEATURES, version_is_known};
@@ -130,9 +130,8 @@ impl CreateOptions {
 /// The features that a new pool gets: all that OpenZFS 2.3 knows and we maintain.
 #[must_use]
 pub fn default_features() -> Vec<&'static Feature> {
-    let maintained = |feature: &&'static Feature| feature.support == Support::Write;
-    let all = features::ALL.iter().copied().filter(maintained);
-    all.collect()
+    let all = features::ALL.iter().copied();
+    all.filter(|feature| feature.is_for_all_pools()).collect()
 }
 
 /// Refuses what cannot be a pool's name.

@@ -171,7 +171,7 @@ table! {
         "com.truenas:block_cloning_endian",
         "Fixes BRT ZAP endianness on new pools.",
     )
-        .read_only_compatible().later().support(Support::ReadOnly);
+        .read_only_compatible().later();
     PHYSICAL_REWRITE: feature(
         "com.truenas:physical_rewrite",
         "Support for preserving logical birth time during rewrite.",

@@ -72,7 +72,9 @@ impl WithServices {
     pub(crate) fn load_references(&self) -> Result<()> {
         let services = &self.services;
         let (mos, directory) = (&services.mos, &services.directory);
-        services.references.load(mos, directory, &self.vdevs)?;
+        let form = services.form_of_tables();
+        let references = &services.references;
+        references.load(mos, directory, &self.vdevs, form)?;
         services.dedup.load(mos, directory, &services.store)
     }
 

@@ -20,7 +20,7 @@ use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{ByteOrder, ObjectId, Txg, VdevId};
 use dmu::{Object, ObjectSet, Tx, Zap};
 use format::BlockPointer;
-use format::brt::{BlockReferencePhys, REGION_BYTES, entry_count, entry_value, order_code};
+use format::brt::{BlockReferencePhys, CountForm, REGION_BYTES, entry_count, order_code};
 use format::config::directory;
 use format::record::get_at;
 use vdev::VdevTree;
@@ -39,6 +39,8 @@ struct Table {
     counts: Arc<Object>,
     entries: Zap,
     header: BlockReferencePhys,
+    /// How its entries are written: as those are that it had when it was opened.
+    form: CountForm,
 }
 
 /// What is asked on many threads: where entries are, or will be.
@@ -110,8 +112,14 @@ impl BlockReferenceTable {
         })
     }
 
-    /// Reads the tables that the MOS directory names.
-    pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap, vdevs: &VdevTree) -> Result<()> {
+    /// Reads the tables that the MOS directory names. Those that do not say so themselves are of the `usual` form.
+    pub(crate) fn load(
+        &self,
+        mos: &ObjectSet,
+        root: &Zap,
+        vdevs: &VdevTree,
+        usual: CountForm,
+    ) -> Result<()> {
         let mut tables = self.tables.lock();
         let mut regions = BTreeMap::new();
         for entry in root.entries()? {
@@ -125,7 +133,7 @@ impl BlockReferenceTable {
             let vdev = vdev.parse().map_err(|_| damaged("names no vdev"))?;
             let top = vdevs.top(VdevId(vdev));
             let top = top.map_err(|_| damaged("names a vdev that is not there"))?;
-            let table = Table::open(mos, ObjectId(entry.value), name)?;
+            let table = Table::open(mos, ObjectId(entry.value), name, usual)?;
             regions.insert(VdevId(vdev), table.regions(top.asize())?);
             tables.insert(VdevId(vdev), table);
         }
@@ -190,7 +198,7 @@ impl BlockReferenceTable {
 }
 
 impl Table {
-    fn open(mos: &ObjectSet, id: ObjectId, name: &str) -> Result<Self> {
+    fn open(mos: &ObjectSet, id: ObjectId, name: &str, usual: CountForm) -> Result<Self> {
         let damaged = |what: &str| PoolError::Damaged(format!("{name} {what}"));
         let counts = mos.object(id)?;
         if usize::from(counts.info().bonus_len) < BlockReferencePhys::SIZE {
@@ -203,10 +211,15 @@ impl Table {
             return Err(PoolError::ReadOnlyPossible(ImportBlocker::BlockCloning));
         }
         let entries = Zap::open(&mos.object(ObjectId(header.entries))?)?;
+        // Where none can be read, whoever asks for one is told so.
+        let first = entries.cursor(0).next_entry().ok().flatten();
+        let form = first.and_then(|first| CountForm::of(first.integer_size, first.count));
+        let form = form.unwrap_or(usual);
         Ok(Self {
             counts,
             entries,
             header,
+            form,
         })
     }
 
@@ -252,12 +265,12 @@ impl Table {
                 Ok(-1)
             }
             (Some(_), now) => {
-                self.entries.update_words(tx, &key, &entry_value(now))?;
+                self.entries.update_words(tx, &key, &self.form.value(now))?;
                 Ok(0)
             }
             (None, 0) => Ok(0),
             (None, now) => {
-                self.entries.add_words(tx, &key, &entry_value(now))?;
+                self.entries.add_words(tx, &key, &self.form.value(now))?;
                 self.header.count += 1;
                 self.header.used = self.header.used.saturating_add(change.bytes);
                 Ok(1)

@@ -174,9 +174,9 @@ impl Features {
     /// Features that new pools have, and this one does not.
     #[must_use]
     pub fn lacking(&self) -> Vec<&'static Feature> {
-        let maintained = |feature: &&'static Feature| feature.support == Support::Write;
-        let all = features::ALL.iter().copied().filter(maintained);
-        all.filter(|feature| !self.is_enabled(feature)).collect()
+        let all = features::ALL.iter().copied();
+        all.filter(|feature| feature.is_for_all_pools() && !self.is_enabled(feature))
+            .collect()
     }
 
     /// Features of the pool of which nobody here knows the name, and whether something uses them.

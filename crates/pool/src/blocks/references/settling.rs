@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use base::{ByteOrder, VdevId};
 use dmu::{AllocateObject, CreateZap, Tx, Zap};
 use format::brt::{
-    BlockReferencePhys, COUNTS_BLOCK_SIZE, ENTRIES_BLOCK_SHIFT, REGION_BYTES, order_code,
+    BlockReferencePhys, COUNTS_BLOCK_SIZE, CountForm, ENTRIES_BLOCK_SHIFT, REGION_BYTES, order_code,
 };
 use format::config::directory;
 use format::zap::FatHeader;
@@ -164,7 +164,11 @@ impl PoolServices {
         counts.write(tx, (regions - 1) * 2, &0_u16.to_ne_bytes())?;
         let name = format!("{}{}", directory::BLOCK_REFERENCE_PREFIX, vdev.0);
         self.directory.add(tx, name.as_bytes(), counts.id().0)?;
+        let form = self.form_of_new_table();
         self.change_feature(tx, &features::BLOCK_CLONING, 1)?;
+        if form == CountForm::Word {
+            self.change_feature(tx, &features::BLOCK_CLONING_ENDIAN, 1)?;
+        }
         let header = BlockReferencePhys {
             entries: entries.object().id().0,
             regions,
@@ -178,7 +182,27 @@ impl PoolServices {
             counts,
             entries,
             header,
+            form,
         })
+    }
+
+    /// The form of the tables that a pool has, as its features say.
+    pub(crate) fn form_of_tables(&self) -> CountForm {
+        match self.features.is_active(&features::BLOCK_CLONING_ENDIAN) {
+            true => CountForm::Word,
+            false => CountForm::Bytes,
+        }
+    }
+
+    /// All tables of a pool have one form, as OpenZFS takes it: the first one decides, by whether the pool has the
+    /// feature enabled.
+    fn form_of_new_table(&self) -> CountForm {
+        let features = &self.features;
+        let is_first = !features.is_active(&features::BLOCK_CLONING);
+        match is_first && features.is_enabled(&features::BLOCK_CLONING_ENDIAN) {
+            true => CountForm::Word,
+            false => self.form_of_tables(),
+        }
     }
 
     fn drop_table(&self, tx: &Tx, vdev: VdevId, table: &Table) -> Result<()> {
@@ -187,6 +211,11 @@ impl PoolServices {
         self.mos.free(tx, table.entries.object().id())?;
         self.mos.free(tx, table.counts.id())?;
         self.change_feature(tx, &features::BLOCK_CLONING, -1)?;
+        // What a damaged pool does not count is not counted down.
+        let is_counted = self.features.is_active(&features::BLOCK_CLONING_ENDIAN);
+        if table.form == CountForm::Word && is_counted {
+            self.change_feature(tx, &features::BLOCK_CLONING_ENDIAN, -1)?;
+        }
         Ok(())
     }
 }

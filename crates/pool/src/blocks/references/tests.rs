@@ -9,7 +9,8 @@ fn codecs() -> Option<(Arc<Pool>, Arc<BlockReferenceTable>)> {
     let pool = Pool::open_read(&golden::pool("codecs")?.images()).unwrap();
     let references = BlockReferenceTable::new();
     let (mos, directory) = (&pool.services.mos, &pool.services.directory);
-    references.load(mos, directory, &pool.vdevs).unwrap();
+    let usual = CountForm::Bytes;
+    references.load(mos, directory, &pool.vdevs, usual).unwrap();
     Some((pool, references))
 }
 
