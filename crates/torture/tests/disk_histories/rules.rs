@@ -145,8 +145,10 @@ impl View {
                 possible.extend([UNAVAILABLE, RESILVERING, "too many devices"]);
             }
             Request::Scrub => possible.extend([RESILVERING, "currently scrubbing"]),
-            Request::PauseScrub => possible.extend(["no active scrub", "scrub is paused"]),
-            Request::StopScrub => possible.push("no active scrub"),
+            Request::PauseScrub => {
+                possible.extend(["no active scrub", "scrub is paused", RESILVERING])
+            }
+            Request::StopScrub => possible.extend(["no active scrub", RESILVERING]),
             Request::AddSpare | Request::Resilver | Request::Clear | Request::Reopen => {}
             Request::TakeCheckpoint => {
                 if_so(self.is_expanding, IN_PROGRESS, sure);
