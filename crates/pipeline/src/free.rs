@@ -53,6 +53,7 @@ impl Pipeline {
                 continue;
             };
             let birth = block.physical_birth();
+            // However long the header is: no longer than the smallest allocation.
             let asize = top.allocated_size(gang::SIZE as u64, birth);
             self.allocator.free(&Dva { asize, ..dva }, birth, txg);
         }

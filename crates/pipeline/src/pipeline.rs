@@ -195,6 +195,7 @@ pub struct Pipeline {
     pub(crate) dedup: OnceLock<Arc<dyn DedupSource>>,
     hole_birth: AtomicBool,
     slim_logs: AtomicBool,
+    long_gang_headers: AtomicBool,
     smallest_allocation: AtomicU64,
     allocation_unit: AtomicU64,
 }
@@ -235,6 +236,7 @@ impl Pipeline {
             dedup: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
             slim_logs: AtomicBool::new(true),
+            long_gang_headers: AtomicBool::new(false),
             smallest_allocation: AtomicU64::new(config.granularity.smallest),
             allocation_unit: AtomicU64::new(config.granularity.unit),
         }
@@ -322,6 +324,16 @@ impl Pipeline {
     /// Says whether new blocks of intent logs have their chain structure at the head, as those of all but old pools.
     pub fn set_slim_logs(&self, slim: bool) {
         self.slim_logs.store(slim, Ordering::Relaxed);
+    }
+
+    /// Says whether the feature `dynamic_gang_header` is active: then gang headers are as long as their vdevs' smallest
+    /// allocation. They are read in any pool.
+    pub fn set_long_gang_headers(&self, active: bool) {
+        self.long_gang_headers.store(active, Ordering::Relaxed);
+    }
+
+    pub(crate) fn long_gang_headers(&self) -> bool {
+        self.long_gang_headers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn log_checksum(&self) -> Checksum {

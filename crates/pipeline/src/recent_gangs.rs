@@ -40,6 +40,6 @@ impl RecentGangs {
         if inner.0 != txg {
             return None;
         }
-        inner.1.get(&(first.vdev, first.offset)).copied()
+        inner.1.get(&(first.vdev, first.offset)).cloned()
     }
 }

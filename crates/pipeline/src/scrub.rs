@@ -4,7 +4,7 @@
 
 use base::{Bookmark, Txg};
 use format::block_pointer::{BlockPointer, Dva};
-use format::gang::{self, GangHeader};
+use format::gang::GangHeader;
 use sys::Buffer;
 use vdev::{BlockRange, IoClass, Repaired, Verdict};
 
@@ -162,7 +162,7 @@ impl Pipeline {
             return;
         }
         let mut right = |data: &[u8]| Verdict::proof(GangHeader::decode(data, block).is_ok());
-        let header = (gang::SIZE, look.promised);
+        let header = (self.gang_header_size(block.dvas()), look.promised);
         let is_entered = budget.enter();
         let good = is_entered && self.scrub_copies(block, header, sum, &mut right);
         // Whoever has a wrong header was counted above.

@@ -113,6 +113,7 @@ pub(crate) struct Bump {
     pub(crate) read_only: AtomicBool,
     /// Whether it gives less than what was asked for.
     pub(crate) gives_short: AtomicBool,
+    top: Arc<Top>,
     pub(crate) live: Mutex<BTreeSet<(u64, u64)>>,
 }
 
@@ -129,7 +130,7 @@ impl Allocator for Bump {
             return Err(AllocationError::ReadOnly);
         }
         let (psize, copies) = (request.psize, request.copies);
-        let mut asize = psize.next_multiple_of(512);
+        let mut asize = self.top.allocated_size(psize, TXG);
         if self.gives_short.load(Ordering::Relaxed) {
             asize -= 512;
         }
@@ -173,7 +174,7 @@ impl Repairs for Leave {
 
 /// Everything together.
 pub(crate) struct Rig {
-    pub(crate) disks: [Arc<Memory>; 2],
+    pub(crate) disks: Vec<Arc<Memory>>,
     pub(crate) allocator: Arc<Bump>,
     pub(crate) leave: Arc<Leave>,
     pub(crate) pipeline: Pipeline,
@@ -185,12 +186,27 @@ impl Rig {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut PipelineConfig)) -> Self {
-        let disks = [Memory::new(), Memory::new()];
+        Self::of((InteriorKind::Mirror, 2, 9), change)
+    }
+
+    /// With sectors of 4096 bytes, in which gang headers of that size are written.
+    pub(crate) fn of_long_gang_headers() -> Self {
+        let rig = Self::of((InteriorKind::Mirror, 2, 12), |_| ());
+        rig.pipeline.set_long_gang_headers(true);
+        rig
+    }
+
+    /// A vdev of so many devices, with sectors of 2^`ashift` bytes.
+    pub(crate) fn of(
+        (kind, width, ashift): (InteriorKind, usize, u32),
+        change: impl FnOnce(&mut PipelineConfig),
+    ) -> Self {
+        let disks: Vec<_> = (0..width).map(|_| Memory::new()).collect();
         let leaf = |guid: u64, disk: &Arc<Memory>| {
             let config = LeafConfig {
                 guid: Guid(guid),
                 path: format!("disk{guid}"),
-                ashift: 9,
+                ashift,
                 spare_room: None,
             };
             Node::Leaf(Leaf::new(
@@ -199,16 +215,19 @@ impl Rig {
             ))
         };
         let node = Node::Interior(Interior {
-            guid: Guid(3),
-            kind: InteriorKind::Mirror,
-            children: vec![leaf(1, &disks[0]), leaf(2, &disks[1])],
+            guid: Guid(100),
+            kind,
+            children: (1..)
+                .zip(&disks)
+                .map(|(guid, disk)| leaf(guid, disk))
+                .collect(),
         });
         let asize = (DEVICE_BYTES as u64) - (5 << 20);
         let top = Top::new(
             TopConfig {
                 id: VdevId(0),
-                guid: Guid(3),
-                ashift: 9,
+                guid: Guid(100),
+                ashift,
                 asize,
                 is_log: false,
             },
@@ -220,6 +239,7 @@ impl Rig {
             room: AtomicU64::new(u64::MAX),
             read_only: AtomicBool::new(false),
             gives_short: AtomicBool::new(false),
+            top: Arc::clone(&top),
             live: Mutex::new(BTreeSet::new()),
         });
         let tree = Arc::new(VdevTree::new(vec![Some(top)]));

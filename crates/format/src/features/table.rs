@@ -182,5 +182,5 @@ table! {
         "com.klarasystems:dynamic_gang_header",
         "Support for dynamically sized gang headers",
     )
-        .in_label().later().support(Support::None);
+        .in_label().later();
 }

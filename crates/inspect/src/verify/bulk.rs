@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use device::BlockDevice;
 use format::block_pointer::{BlockPointer, Dva};
-use format::gang::{self, GangHeader};
+use format::gang::GangHeader;
 use layout::{Block, Column, Layout};
 use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
@@ -134,7 +134,7 @@ impl<'a> Bulk<'a> {
             leader,
             bookmark,
             Content::GangHeader,
-            gang::SIZE as u64,
+            self.pipeline.gang_header_size(leader.dvas()) as u64,
             leader.dvas(),
         );
     }

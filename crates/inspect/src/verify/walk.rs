@@ -338,6 +338,7 @@ impl<'a> Worker<'a> {
             let Ok(top) = self.walk.pipeline.vdevs().top(dva.vdev) else {
                 continue;
             };
+            // However long the header is: no longer than the smallest allocation.
             let asize = top.allocated_size(gang::SIZE as u64, block.physical_birth());
             self.claim_range(dva.vdev.0, dva.offset, asize, item);
         }

@@ -1,4 +1,4 @@
-//! Gang blocks: a header of up to three pointers whose members together are the block.
+//! Gang blocks: a header of pointers whose members together are the block.
 
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
@@ -8,8 +8,9 @@ use vdev::{BlockRange, Verdict};
 use crate::{AttemptFailure, Pipeline, ReadRequest};
 
 /// How much work a gang may still cause: a header splits its block into at least two pieces of at
-/// least 512 bytes, so that a sound tree has fewer headers than sectors, even if the first two
-/// copies of each are bad. A header that (by damage or design) contains itself ends here.
+/// least 512 bytes (or has a single one, now and then, in OpenZFS 2.4), so that a sound tree has fewer
+/// headers than sectors, even if the first two copies of each are bad. A header that (by damage or
+/// design) contains itself ends here.
 pub(crate) struct GangBudget {
     headers: u64,
     depth: u32,
@@ -44,6 +45,15 @@ impl GangBudget {
 }
 
 impl Pipeline {
+    /// How long the gang header at these addresses may be: as the smallest allocation that their vdevs make. What lies
+    /// there may be one of the shortest all the same.
+    pub fn gang_header_size(&self, addresses: impl Iterator<Item = Dva>) -> usize {
+        let tops = addresses.filter_map(|dva| self.vdevs.top(dva.vdev).ok());
+        let smallest = tops.map(|top| top.layout().granule()).min();
+        let smallest = usize::try_from(smallest.unwrap_or(0)).unwrap_or(gang::SIZE_MAX);
+        smallest.clamp(gang::SIZE, gang::SIZE_MAX)
+    }
+
     /// The block behind the gang header at `dva`.
     pub(super) fn read_gang(
         &self,
@@ -94,13 +104,20 @@ impl Pipeline {
         request: &ReadRequest,
     ) -> Result<GangHeader, AttemptFailure> {
         let top = self.vdevs.top(dva.vdev)?;
-        let range = BlockRange {
+        let range_of = |len| BlockRange {
             offset: dva.offset,
-            len: gang::SIZE,
+            len,
             birth: leader.physical_birth(),
         };
         let mut accept = |data: &[u8]| Verdict::proof(GangHeader::decode(data, leader).is_ok());
-        let outcome = top.read(range, request.class, &mut accept);
+        let mut range = range_of(self.gang_header_size(leader.dvas()));
+        let mut outcome = top.read(range, request.class, &mut accept);
+        let shortest = range_of(gang::SIZE);
+        // One of a single sector may be readable where a row of them is not, or is not kept.
+        if outcome.is_err() && top.layout().whole_sectors(shortest.len as u64) < range.len as u64 {
+            range = shortest;
+            outcome = top.read(range, request.class, &mut accept);
+        }
         let outcome = outcome.inspect_err(|error| self.none_had(&top, error, (leader, request)))?;
         self.repair(&top, &outcome, range, (leader, request));
         GangHeader::decode(&outcome.data, leader).map_err(AttemptFailure::GangHeader)

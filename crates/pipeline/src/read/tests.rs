@@ -87,16 +87,15 @@ fn without_leave_to_heal_nothing_is_written() {
     for disk in &rig.disks {
         disk.damage(block.dva(0).expect("an address").offset, 512);
     }
-    let before = rig
-        .disks
-        .each_ref()
-        .map(|disk| disk.writes.load(Ordering::Relaxed));
+    let writes = || -> Vec<u64> {
+        let disks = rig.disks.iter();
+        disks
+            .map(|disk| disk.writes.load(Ordering::Relaxed))
+            .collect()
+    };
+    let before = writes();
     assert!(rig.read(&block).is_ok());
-    let after = rig
-        .disks
-        .each_ref()
-        .map(|disk| disk.writes.load(Ordering::Relaxed));
-    assert_eq!(before, after);
+    assert_eq!(before, writes());
 }
 
 #[test]

@@ -94,7 +94,11 @@ impl Pipeline {
             )
             .map_err(failed)?;
         taken.extend(headers.iter());
-        let members = self.write_members(request, stored, (group, taken))?;
+        let size = match self.long_gang_headers() {
+            true => self.gang_header_size(headers.iter()),
+            false => gang::SIZE,
+        };
+        let members = self.write_members(request, stored, size, (group, taken))?;
         for (index, header) in headers.iter().enumerate() {
             // A leader's address accounts for the header and for its share of the members.
             let below: u64 = members
@@ -120,32 +124,65 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The members behind a header of `size` bytes: of one of [`gang::SIZE`] all alike; of a longer one, which names
+    /// more than will be needed, the longest that there is room for. A member is a gang again where there is no room
+    /// for its share of what is left.
     fn write_members(
         &self,
         request: &WriteRequest<'_>,
         stored: &Buffer,
+        size: usize,
         (group, taken): (&Arc<WriteGroup>, &mut Vec<Dva>),
     ) -> Result<GangHeader, WriteError> {
-        let mut header = GangHeader::default();
-        let mut at = 0;
+        let mut header = GangHeader::of_size(size);
+        let is_long = size > gang::SIZE;
+        // As long as the smallest allocation: what is less is not worth a member.
+        let unit = if is_long {
+            size as u64
+        } else {
+            gang::PIECE_UNIT
+        };
+        let whole = stored.len() as u64;
+        if whole <= unit {
+            let source = AllocationError::NoSpace {
+                psize: whole,
+                copies: request.policy.copies.into(),
+            };
+            let bookmark = request.bookmark;
+            return Err(WriteError::Allocation { bookmark, source });
+        }
+        let half = |bytes: u64| (bytes / 2).next_multiple_of(unit);
+        let (mut at, mut longest) = (0, if is_long { half(whole) } else { 0 });
+        let slots = header.members.len();
         for (slot, member) in header.members.iter_mut().enumerate() {
-            let piece_bytes = gang::piece_size((stored.len() - at) as u64, slot) as usize;
-            if piece_bytes == 0 {
+            let remaining = whole - at;
+            if remaining == 0 {
                 break;
             }
-            let piece = stored.slice(at..at + piece_bytes);
-            *member = self.write_member(request, &piece, (group, taken))?;
-            at += piece_bytes;
+            let least = gang::least_piece(remaining, slots - slot, unit);
+            (*member, at) = loop {
+                let length = longest.max(least).min(remaining);
+                let end = at + length;
+                let piece = stored.slice(at as usize..end as usize);
+                let may_split = length <= least;
+                let written = self.write_member(request, &piece, may_split, (group, taken))?;
+                if let Some(written) = written {
+                    break (written, end);
+                }
+                longest = half(length);
+            };
         }
         Ok(header)
     }
 
+    /// A piece. None: there is no room for it in one, and it may not be split.
     fn write_member(
         &self,
         request: &WriteRequest<'_>,
         piece: &Buffer,
+        may_split: bool,
         (group, taken): (&Arc<WriteGroup>, &mut Vec<Dva>),
-    ) -> Result<BlockPointer, WriteError> {
+    ) -> Result<Option<BlockPointer>, WriteError> {
         let size = piece.len() as u64;
         let kind = request.policy.checksum;
         let mut member = BlockPointer::for_block(ObjectType::NONE, 0, size, size);
@@ -160,6 +197,7 @@ impl Pipeline {
                 }
                 self.queue_copies(request, allocation.iter(), piece, group)?;
             }
+            Err(AllocationError::NoSpace { .. }) if !may_split => return Ok(None),
             Err(AllocationError::NoSpace { .. }) => {
                 self.write_gang(request, &mut member, piece, (group, taken))?;
             }
@@ -170,6 +208,9 @@ impl Pipeline {
                 });
             }
         }
-        Ok(member)
+        Ok(Some(member))
     }
 }
+
+#[cfg(test)]
+mod tests;

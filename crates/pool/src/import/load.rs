@@ -286,9 +286,11 @@ impl Stage {
         foundation.store.set_deflates(deflates.is_some());
         let slim = uberblock.version >= version::SLIM_LOGS;
         foundation.pipeline.set_slim_logs(slim);
-        foundation
-            .pipeline
-            .set_hole_birth(features.is_active(&format::features::HOLE_BIRTH));
+        let pipeline = &foundation.pipeline;
+        pipeline.set_hole_birth(features.is_active(&format::features::HOLE_BIRTH));
+        // Who first needed one has counted it: nothing is counted, or counted down, any more.
+        let has_long = features.is_active(&format::features::DYNAMIC_GANG_HEADER);
+        pipeline.set_long_gang_headers(has_long);
         if let Some(salt) = self.salt()? {
             self.objects.foundation.pipeline.set_salt(salt);
         }

@@ -17,16 +17,27 @@ fn active(guid: &str) -> Features {
 
 #[test]
 fn pools_that_cannot_be_read_are_refused_by_the_name_of_the_feature() {
-    for guid in [features::DYNAMIC_GANG_HEADER.guid, "org.example:unheard_of"] {
-        let refused = active(guid).check_known(false).unwrap_err();
-        let PoolError::UnsupportedFeatures { features, readable } = refused else {
-            panic!("{refused}");
-        };
-        assert_eq!((features[0].guid.as_str(), readable), (guid, false));
+    let guid = "org.example:unheard_of";
+    let refused = active(guid).check_known(false).unwrap_err();
+    let PoolError::UnsupportedFeatures { features, readable } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!((features[0].guid.as_str(), readable), (guid, false));
+    for known in [&features::ZPOOL_CHECKPOINT, &features::DYNAMIC_GANG_HEADER] {
+        let active = active(known.guid);
+        active.check_known(true).unwrap();
+        assert!(active.import_blocker().is_none(), "{}", known.name);
     }
-    active(features::ZPOOL_CHECKPOINT.guid)
-        .check_known(true)
-        .unwrap();
+}
+
+/// OpenZFS activates what is enabled as it likes, and 2.3 opens no pool then.
+#[test]
+fn features_that_are_newer_than_new_pools_are_not_enabled_by_the_way() {
+    let lacking = Features::none().lacking();
+    let newer = |feature: &&&'static Feature| feature.flags.later;
+    assert_eq!(lacking.iter().find(newer), None);
+    assert_eq!(crate::default_features().iter().find(newer), None);
+    assert_eq!(lacking, crate::default_features());
 }
 
 #[test]
