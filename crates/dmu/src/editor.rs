@@ -78,15 +78,15 @@ pub(crate) fn book(
 }
 
 /// What a txg puts into a tree is born in it, also where the bytes were stored before: by that snapshots are told apart
-/// from what came after them.
+/// from what came after them. Of a block that was written anew as it is, that is the physical birth.
 fn check_birth(context: &SyncContext<'_>, new: &BlockPointer) {
     let Some(engine) = context.engine else {
         return;
     };
-    let (birth, physical) = (new.birth(), new.physical_birth());
+    let (birth, physical) = (new.space_birth(), new.physical_birth());
     invariant!(
         engine.findings(),
-        birth == context.txg && physical <= birth,
+        birth == context.txg && physical <= birth && new.birth() <= birth,
         "dmu.births",
         "a block is written in txg {}, and its pointer says {birth}, stored in {physical}",
         context.txg

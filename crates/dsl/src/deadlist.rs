@@ -215,7 +215,7 @@ impl Deadlist {
         let mut batches: BTreeMap<(Txg, ObjectId), Vec<BlockPointer>> = BTreeMap::new();
         for pointer in pointers {
             let found = keys
-                .below(pointer.birth())
+                .below(pointer.space_birth())
                 .ok_or_else(|| DslError::damaged(self.id(), "no key takes a dead block"))?;
             batches.entry(found).or_default().push(*pointer);
         }

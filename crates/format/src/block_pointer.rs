@@ -19,12 +19,15 @@ mod seal;
 mod words;
 
 pub use seal::{IV_SIZE, MAC_SIZE, Protection, SALT_SIZE, SealedForm};
-pub use words::{BlockPointerAreas, BlockProperties, DvaFirst, DvaSecond, EmbeddedProperties};
+pub use words::{
+    BlockMoreProperties, BlockPointerAreas, BlockProperties, DvaFirst, DvaSecond,
+    EmbeddedProperties,
+};
 use words::{
     CHECKSUM, CHECKSUM_KIND, COMPRESSION, DEDUP, DVA_ALLOCATED_SIZE, DVA_GANG, DVA_OFFSET,
     DVA_VDEV, EMBEDDED, EMBEDDED_KIND, EMBEDDED_LOGICAL_SIZE, EMBEDDED_PHYSICAL_SIZE, ENCRYPTED,
-    FILL, LEVEL, LITTLE_ENDIAN, LOGICAL_BIRTH, LOGICAL_SIZE, PHYSICAL_BIRTH, PHYSICAL_SIZE,
-    PROPERTIES, TYPE,
+    FILL, LEVEL, LITTLE_ENDIAN, LOGICAL_BIRTH, LOGICAL_SIZE, MORE_PROPERTIES, PHYSICAL_BIRTH,
+    PHYSICAL_SIZE, PROPERTIES, REWRITTEN, TYPE,
 };
 
 /// Bytes of a block pointer on disk.
@@ -357,8 +360,8 @@ impl BlockPointer {
         Compression::from_id(self.compression_id()).map_err(|_| self.invalid("compression"))
     }
 
-    /// Logical birth: the txg that wrote the pointer; for a hole, the txg it became one (0: never
-    /// written).
+    /// Logical birth: the txg since which the place has this content; for a hole, the txg it became one (0: never
+    /// written). By it is told what an increment has to send.
     #[must_use]
     pub fn birth(&self) -> Txg {
         Txg(self.words[LOGICAL_BIRTH])
@@ -371,6 +374,22 @@ impl BlockPointer {
             return self.birth();
         }
         Txg(self.words[PHYSICAL_BIRTH])
+    }
+
+    /// The txg since which the dataset has this pointer, and is charged with it: snapshots before it have another one,
+    /// those since have this. It is the logical birth, but of a block that was [written anew](Self::is_rewritten).
+    #[must_use]
+    pub fn space_birth(&self) -> Txg {
+        if self.is_rewritten() {
+            return self.physical_birth();
+        }
+        self.birth()
+    }
+
+    /// Whether the block was written anew by `zfs rewrite -P`, at its physical birth, and kept its logical one.
+    #[must_use]
+    pub fn is_rewritten(&self) -> bool {
+        !self.is_embedded() && REWRITTEN.get(self.words[MORE_PROPERTIES]) == 1
     }
 
     /// How many blocks (dnodes, objects) lie below; 1 for data and embedded blocks, 0 for holes.
@@ -495,10 +514,29 @@ impl BlockPointer {
         self.words[CHECKSUM..].copy_from_slice(&value.0);
     }
 
-    /// Sets the births; a physical birth equal to the logical one is stored as 0.
+    /// Sets the births of a pointer whose content is as old as itself; a physical birth equal to the logical one is
+    /// stored as 0.
     pub fn set_birth(&mut self, logical: Txg, physical: Txg) {
         self.words[LOGICAL_BIRTH] = logical.0;
         self.words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical.0 };
+        self.set_rewritten(false);
+    }
+
+    /// Sets the births of a block that was written anew and is what it was since `logical`. An embedded pointer has no
+    /// room for two: it stays as it is.
+    pub fn set_rewritten_birth(&mut self, logical: Txg, physical: Txg) {
+        if !self.is_embedded() && logical < physical {
+            self.set_birth(logical, physical);
+            self.set_rewritten(true);
+        }
+    }
+
+    fn set_rewritten(&mut self, rewritten: bool) {
+        // The payload of an embedded pointer lies here.
+        if !self.is_embedded() {
+            let word = &mut self.words[MORE_PROPERTIES];
+            *word = REWRITTEN.set(*word, rewritten.into());
+        }
     }
 
     /// Sets the fill count.

@@ -53,7 +53,8 @@ fn pool() -> Vec<Group> {
         declared! { "Block pointers"
             bytes block_pointer::BlockPointerAreas, gang::GangAreas;
             words block_pointer::BlockProperties, block_pointer::EmbeddedProperties,
-                block_pointer::DvaFirst, block_pointer::DvaSecond;
+                block_pointer::BlockMoreProperties, block_pointer::DvaFirst,
+                block_pointer::DvaSecond;
         },
         declared! { "Space"
             bytes space_map::SpaceMapPhys, indirect::MappingPhys, indirect::MappingEntryPhys,

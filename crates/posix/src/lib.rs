@@ -76,6 +76,7 @@ pub use owners::{
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use removed::Removed;
 pub use replay::{Replayed, replay};
+pub use rewriting::Rewrite;
 pub use source::Source;
 pub use space::{Space, SpaceNumbers};
 pub use tunables::TUNABLES;

@@ -148,7 +148,8 @@ impl Core {
         self.store.create(tx, new)
     }
 
-    fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
+    /// Notes that something is about to be stored that needs a feature.
+    pub(crate) fn note_feature(&self, feature: DatasetFeature) -> Result<()> {
         self.space()
             .map_or(Ok(()), |space| space.note_feature(feature))
     }

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use base::ObjectId;
+use dsl::DatasetFeature;
 
 use crate::core::{Core, Plan};
 use crate::file_system::FileSystem;
@@ -12,17 +13,36 @@ use crate::writing::CHUNK;
 use crate::znode::Znode;
 use crate::{Access, Credentials, PosixError, Result};
 
+/// How old blocks are that are written anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewrite {
+    /// Of now, as if their bytes had changed: increments have them.
+    Logical,
+    /// As old as they were, so that no increment has them; snapshots keep the blocks that there were all the same.
+    Physical,
+}
+
 impl FileSystem {
     /// Writes the blocks of a range of a file anew; holes stay, and what is beyond the end is passed over.
-    pub fn rewrite(&self, who: &Credentials, object: ObjectId, range: Range<u64>) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`PosixError::NotSupported`]: the pool has not enabled what [`Rewrite::Physical`] needs. Blocks cannot be read,
+    /// or the file not be written: those before are written anew.
+    pub fn rewrite(
+        &self,
+        who: &Credentials,
+        object: ObjectId,
+        range: Range<u64>,
+        kind: Rewrite,
+    ) -> Result<()> {
         self.access(who, object, Access::WRITE)?;
         let znode = self.core.znode(object)?;
-        self.core.rewrite(&znode, range)
+        self.core.rewrite(&znode, range, kind)
     }
 }
 
 impl Core {
-    fn rewrite(&self, znode: &Znode, range: Range<u64>) -> Result<()> {
+    fn rewrite(&self, znode: &Znode, range: Range<u64>, kind: Rewrite) -> Result<()> {
         let mut at = range.start;
         loop {
             self.check_data_change(znode, &znode.state.read())?;
@@ -36,13 +56,16 @@ impl Core {
             let most = (CHUNK as u64 / block).max(1);
             let end = range.end.min(znode.seek_hole(data)?).div_ceil(block);
             let last = end.clamp(first + 1, first + most);
-            self.rewrite_blocks(znode, first..last)?;
+            if kind == Rewrite::Physical {
+                self.note_feature(DatasetFeature::PhysicalRewrite)?;
+            }
+            self.rewrite_blocks(znode, first..last, kind)?;
             at = last * block;
         }
     }
 
     /// One transaction's worth.
-    fn rewrite_blocks(&self, znode: &Znode, blocks: Range<u64>) -> Result<()> {
+    fn rewrite_blocks(&self, znode: &Znode, blocks: Range<u64>, kind: Rewrite) -> Result<()> {
         let object = &znode.object;
         let size = u64::from(object.block_size());
         for block in blocks.clone() {
@@ -66,7 +89,10 @@ impl Core {
                 .next_data(block * size..(block + 1) * size)?
                 .is_some()
             {
-                object.modify_block(&tx, block, |_| ())?;
+                match kind {
+                    Rewrite::Logical => object.modify_block(&tx, block, |_| ())?,
+                    Rewrite::Physical => object.write_anew(&tx, block)?,
+                }
             }
         }
         Ok(())

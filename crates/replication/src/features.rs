@@ -33,7 +33,8 @@ impl InStreams {
             | DatasetFeature::Blake3
             | DatasetFeature::UserObjectAccounting
             | DatasetFeature::ProjectQuota
-            | DatasetFeature::ZilSaXattr => Self::Nothing,
+            | DatasetFeature::ZilSaXattr
+            | DatasetFeature::PhysicalRewrite => Self::Nothing,
         }
     }
 

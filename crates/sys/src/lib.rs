@@ -41,7 +41,7 @@ pub use cpu_time::thread_cpu_ns;
 pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Backing, Create, File, FileKind, OpenMode, backing_file, file_kind, may_write};
 pub use file_project::{FileProject, file_project, set_file_project};
-pub use file_rewrite::rewrite_file;
+pub use file_rewrite::{RewriteBirths, rewrite_file};
 pub use fuse_abort::abort_fuse;
 pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, MountedFlags, UnmountMode,

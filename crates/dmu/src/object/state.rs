@@ -80,6 +80,8 @@ pub(crate) struct SlotState {
     pub(crate) early: BTreeMap<u64, (DirtyBlock, BlockPointer)>,
     /// Data blocks that were copied from stored ones: what they were then, and where that is stored.
     pub(crate) shared: BTreeMap<u64, (DirtyBlock, BlockPointer)>,
+    /// Data blocks that are written anew as they are, with the bytes that they had.
+    pub(crate) anew: BTreeMap<u64, DirtyBlock>,
     /// The dnode's fields at the end of this txg, once a later txg has changed them.
     pub(crate) header: Option<Box<DnodeHeader>>,
 }
@@ -93,6 +95,7 @@ impl SlotState {
             spill: None,
             early: BTreeMap::new(),
             shared: BTreeMap::new(),
+            anew: BTreeMap::new(),
             header: None,
         }
     }
@@ -105,6 +108,12 @@ impl SlotState {
     /// Where the block is stored that this one was copied from, if it has not changed since.
     pub(crate) fn shared_pointer(&self, block: u64) -> Option<BlockPointer> {
         self.unchanged(&self.shared, block)
+    }
+
+    /// Whether the block is written anew with what it had before this txg, which has not changed it since.
+    pub(crate) fn is_anew(&self, block: u64) -> bool {
+        let (now, then) = (self.blocks.get(&block), self.anew.get(&block));
+        now.zip(then).is_some_and(|(now, then)| now.is_still(then))
     }
 
     fn unchanged(
@@ -217,6 +226,18 @@ impl State {
             return Newest::Hole;
         }
         Newest::OnDisk
+    }
+
+    /// Whether a block is there that `txg` has not changed, and that can be read.
+    pub(crate) fn is_as_before(&self, txg: Txg, block: u64) -> bool {
+        let is_changed = self
+            .slot(txg)
+            .is_some_and(|slot| slot.blocks.contains_key(&block));
+        let is_there = match self.newest(block) {
+            Newest::Dirty(_) | Newest::Stored(..) | Newest::OnDisk => true,
+            Newest::Sealed | Newest::Hole => false,
+        };
+        !is_changed && is_there
     }
 
     /// The stored blocks that unsynced txgs refer to in a range, as the newest of them leaves it.

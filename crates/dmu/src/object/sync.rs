@@ -1,7 +1,7 @@
 //! Syncing one object: snapshot of what a txg changed, data blocks, indirect blocks, spill block,
 //! and the swap of the tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -35,6 +35,8 @@ pub(crate) struct Work {
     early: BTreeMap<u64, BlockPointer>,
     /// Stored blocks with the same bytes.
     shared: BTreeMap<u64, BlockPointer>,
+    /// Blocks that are what they were before the txg.
+    anew: BTreeSet<u64>,
     spill: Option<SpillChange>,
 }
 
@@ -116,6 +118,7 @@ impl Object {
         let mut blocks = Vec::new();
         let mut early = BTreeMap::new();
         let mut shared = BTreeMap::new();
+        let mut anew = BTreeSet::new();
         let mut spill = slot.spill.clone();
         if header.allocated {
             blocks.extend(
@@ -127,6 +130,8 @@ impl Object {
             early.extend(written.filter_map(|&block| Some((block, slot.early_pointer(block)?))));
             let stored = slot.shared.keys();
             shared.extend(stored.filter_map(|&block| Some((block, slot.shared_pointer(block)?))));
+            let again = slot.anew.keys().copied();
+            anew.extend(again.filter(|&block| slot.is_anew(block)));
         } else {
             freed = vec![(0, u64::MAX)];
             spill = Some(SpillChange::Remove);
@@ -140,6 +145,7 @@ impl Object {
             blocks,
             early,
             shared,
+            anew,
             spill,
         })
     }
@@ -211,7 +217,11 @@ impl Work {
             (None, DirtyBlock::Data(data)) => {
                 let shared = self.shared.get(block).copied();
                 let write = (data, None, shared);
-                self.write_data(context, *block, write, previous)?
+                let mut new = self.write_data(context, *block, write, previous)?;
+                if self.anew.contains(block) {
+                    keep_birth(&mut new, &previous, context.txg);
+                }
+                new
             }
             (None, DirtyBlock::Sealed(sealed)) => {
                 let write = (&sealed.stored, Some(sealed.form), None);
@@ -392,6 +402,17 @@ impl Work {
             .writer
             .write(&request)
             .map_err(|source| DmuError::Write { place, source })
+    }
+}
+
+/// Gives a block that was written anew, with the bytes of the previous one, the logical birth of that. Not what is a
+/// reference to another block, or may become that of others by a dedup table: such a pointer has the place's txg and
+/// the block's, and no room for a third.
+fn keep_birth(new: &mut BlockPointer, previous: &BlockPointer, txg: Txg) {
+    let is_own = !new.is_hole() && !new.is_embedded() && !new.is_dedup();
+    let is_new = new.birth() == txg && new.physical_birth() == txg;
+    if is_own && is_new && !previous.is_hole() && previous.lsize() == new.lsize() {
+        new.set_rewritten_birth(previous.birth(), txg);
     }
 }
 

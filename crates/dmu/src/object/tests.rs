@@ -392,3 +392,59 @@ fn an_object_with_the_last_block_of_all_is_written() {
     object.write(&harness.tx(), 0, &[2; 512]).unwrap();
     assert_eq!(object.read_block(0).unwrap()[..], [2; 512]);
 }
+
+/// Births of the blocks of an object: logical, physical.
+fn births(object: &crate::Object, count: u64) -> Vec<(u64, u64)> {
+    let reader = object.reader();
+    let tree = object.state.read().tree.clone();
+    let of = |block| {
+        let pointer = tree.lookup(&reader, block).unwrap();
+        (pointer.birth().0, pointer.physical_birth().0)
+    };
+    (0..count).map(of).collect()
+}
+
+/// Block by block: as it is; changed after that, or before, in the same txg; twice; a hole; and changed in the txg
+/// before, which has not synced.
+#[test]
+fn a_block_that_is_written_anew_keeps_its_birth_until_something_changes_it() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &file(1024)).unwrap();
+    for block in [0, 1, 2, 3, 5] {
+        object
+            .write(&harness.tx(), block * 1024, &[7; 1024])
+            .unwrap();
+    }
+    let first = harness.txg.0;
+    harness.sync();
+    object.write(&harness.tx(), 5 * 1024, &[8; 10]).unwrap();
+    let between = harness.advance();
+    let tx = harness.tx();
+    object.modify_block(&tx, 2, |bytes| bytes[0] = 9).unwrap();
+    for block in [0, 1, 2, 3, 3, 4, 5] {
+        object.write_anew(&tx, block).unwrap();
+    }
+    object.modify_block(&tx, 1, |bytes| bytes[0] = 9).unwrap();
+    let now = harness.txg.0;
+    harness.sync_txg(between);
+    harness.sync();
+    let between = between.0;
+    let expected = [
+        (first, now),
+        (now, now),
+        (now, now),
+        (first, now),
+        (0, 0),
+        (between, now),
+    ];
+    assert_eq!(births(&object, 6), expected);
+    // Once more, and then an ordinary write.
+    object.write_anew(&harness.tx(), 0).unwrap();
+    let again = harness.txg.0;
+    harness.sync();
+    assert_eq!(births(&object, 1), [(first, again)]);
+    object.modify_block(&harness.tx(), 0, |_| ()).unwrap();
+    let changed = harness.txg.0;
+    harness.sync();
+    assert_eq!(births(&object, 1), [(changed, changed)]);
+}

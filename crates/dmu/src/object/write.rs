@@ -24,6 +24,15 @@ enum Origin {
     Pointer(Box<BlockPointer>),
 }
 
+/// What becomes of a block that is made dirty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Something else, or so it is taken.
+    Changed,
+    /// What it is, written anew.
+    Same,
+}
+
 impl Object {
     /// Reads into the cache what a write of this range will need, so that the transaction will
     /// not wait for a device, nor the sync meet what cannot be read. Called before [`Tx::assign`].
@@ -156,12 +165,34 @@ impl Object {
         block: u64,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R> {
+        self.modify(tx, block, Content::Changed, change)
+    }
+
+    /// Has a block written anew with the bytes that it has, and as old as it is: it keeps its logical birth. What this
+    /// txg has changed already is written with that, and holes stay.
+    ///
+    /// # Errors
+    /// The block cannot be read; the object set is read-only.
+    pub fn write_anew(self: &Arc<Self>, tx: &Tx, block: u64) -> Result<()> {
+        self.modify(tx, block, Content::Same, |_| ())
+    }
+
+    fn modify<R>(
+        self: &Arc<Self>,
+        tx: &Tx,
+        block: u64,
+        content: Content,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
         let mut read: Option<(Origin, Buffer)> = None;
         loop {
             self.stage(tx)?;
             let mut guard = self.state.write();
             let state = self.change(tx, &mut guard)?;
             let size = state.header.block_size();
+            if content == Content::Same && !state.is_as_before(tx.txg(), block) {
+                return Ok(change(&mut []));
+            }
             if let Some(slot) = state.slot_mut(tx.txg())
                 && let Some(DirtyBlock::Data(data)) = slot.blocks.get_mut(&block)
                 && data.len() == size
@@ -205,7 +236,13 @@ impl Object {
                 },
             };
             let result = change(&mut fresh);
-            self.store_dirty(tx, state, block, DirtyBlock::Data(fresh.freeze()))?;
+            let dirty = DirtyBlock::Data(fresh.freeze());
+            self.store_dirty(tx, state, block, dirty.clone())?;
+            if content == Content::Same
+                && let Some(slot) = state.slot_mut(tx.txg())
+            {
+                slot.anew.insert(block, dirty);
+            }
             return Ok(result);
         }
     }

@@ -129,11 +129,11 @@ impl<'a> HeadAccounting<'a> {
     }
 
     fn bury(&self, pointer: &BlockPointer, sizes: Sizes) {
-        if pointer.birth() > self.births.origin {
+        if pointer.space_birth() > self.births.origin {
             self.buried.add(sizes);
         }
         let before = self.births.before_previous;
-        if before.is_some_and(|before| pointer.birth() > before) {
+        if before.is_some_and(|before| pointer.space_birth() > before) {
             self.previous_unique.add(sizes);
         }
         self.burial.keep(Kept::Dead, pointer);
@@ -143,7 +143,7 @@ impl<'a> HeadAccounting<'a> {
         !pointer.is_embedded()
             && self
                 .livelist_after
-                .is_some_and(|origin| pointer.birth() > origin)
+                .is_some_and(|origin| pointer.space_birth() > origin)
     }
 
     fn note_features(&self, pointer: &BlockPointer) {
@@ -176,6 +176,9 @@ impl<'a> HeadAccounting<'a> {
             )
             | Err(_) => 0,
         };
+        if pointer.is_rewritten() {
+            bits |= 1 << DatasetFeature::PhysicalRewrite as u32;
+        }
         if let Ok(Compression::Zstd(_)) = pointer.compression() {
             bits |= 1 << DatasetFeature::ZstdCompress as u32;
         }
@@ -231,14 +234,14 @@ impl HeadAccounting<'_> {
         if self.notes_for_livelist(pointer) {
             self.burial.keep(Kept::Freed, pointer);
         }
-        if pointer.birth() <= self.previous_snapshot_txg {
+        if pointer.space_birth() <= self.previous_snapshot_txg {
             self.bury(pointer, sizes);
             return;
         }
         self.unique.add(-sizes);
         if self
             .bookmarked_until
-            .is_some_and(|until| pointer.birth() <= until)
+            .is_some_and(|until| pointer.space_birth() <= until)
         {
             self.burial.keep(Kept::Bookmarked, pointer);
         }
@@ -275,7 +278,7 @@ impl BlockAccounting for HeadAccounting<'_> {
 
     fn leaked(&self, pointer: &BlockPointer, bytes: u64) {
         // What is below a block that the previous snapshot has is older still: the snapshot is charged with it.
-        if pointer.birth() > self.previous_snapshot_txg {
+        if pointer.space_birth() > self.previous_snapshot_txg {
             self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }

@@ -68,6 +68,8 @@ dataset_features! {
     LargeMicrozap = LARGE_MICROZAP,
     /// Encrypted blocks.
     Encryption = ENCRYPTION,
+    /// Blocks written anew that keep their logical births.
+    PhysicalRewrite = PHYSICAL_REWRITE,
     /// Parts left out on purpose.
     RedactedDatasets = REDACTED_DATASETS,
 }

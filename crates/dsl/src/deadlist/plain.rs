@@ -75,7 +75,7 @@ impl Deadlist {
         let within = |birth: Txg| birth > low && high.is_none_or(|high| birth <= high);
         let mut sum = Sizes::ZERO;
         self.plain()?.for_each(&mut |pointer, _| {
-            if within(pointer.birth()) {
+            if within(pointer.space_birth()) {
                 sum += Sizes::of(self.mos.store.as_ref(), pointer);
             }
             Ok(())
@@ -104,7 +104,7 @@ impl Deadlist {
         let mut given = Sizes::ZERO;
         let mut batch: Vec<BlockPointer> = Vec::new();
         self.plain()?.for_each(&mut |pointer, _| {
-            if pointer.birth() > low {
+            if pointer.space_birth() > low {
                 given += Sizes::of(self.mos.store.as_ref(), pointer);
                 return free(pointer);
             }

@@ -165,7 +165,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn is_dead(&self, pointer: &BlockPointer) -> bool {
-        !pointer.is_hole() && pointer.birth() > self.birth && self.end == WalkEnd::Done
+        !pointer.is_hole() && pointer.space_birth() > self.birth && self.end == WalkEnd::Done
     }
 
     fn block(

@@ -299,7 +299,7 @@ impl Dataset {
             }
             let gained: Sizes = dead
                 .iter()
-                .filter(|pointer| pointer.birth() <= txg)
+                .filter(|pointer| pointer.space_birth() <= txg)
                 .map(|pointer| Sizes::of(store_of_blocks, pointer))
                 .sum();
             if gained == Sizes::ZERO {

@@ -107,6 +107,40 @@ fn setters_build_what_accessors_read() {
     assert_eq!(hole.words[9], 0);
 }
 
+/// By a block that was written anew, three questions have three answers.
+#[test]
+fn a_block_that_was_written_anew_has_two_births() {
+    let mut block = sample();
+    block.set_rewritten_birth(Txg(7), Txg(29));
+    assert!(block.is_rewritten());
+    assert_eq!(block.words[7], 1 << 63);
+    let births = (block.birth(), block.physical_birth(), block.space_birth());
+    assert_eq!(births, (Txg(7), Txg(29), Txg(29)));
+    // A reference is as old as itself.
+    block.set_birth(Txg(35), Txg(29));
+    assert!(!block.is_rewritten());
+    assert_eq!(block.words[7], 0);
+    assert_eq!(block.space_birth(), Txg(35));
+    // What is no older than the block is an ordinary one.
+    block.set_birth(Txg(40), Txg(40));
+    block.set_rewritten_birth(Txg(40), Txg(40));
+    assert!(!block.is_rewritten());
+}
+
+/// The payload of an embedded pointer has that bit, too.
+#[test]
+fn an_embedded_pointer_is_not_written_anew() {
+    let kind = ObjectType::PLAIN_FILE;
+    let payload = [0xFF; EMBEDDED_PAYLOAD_MAX];
+    let made = BlockPointer::embedded(kind, 512, Compression::Lz4, Txg(7), &payload);
+    let mut block = made.expect("it fits");
+    let was = block;
+    block.set_rewritten_birth(Txg(3), Txg(9));
+    assert_eq!(block, was);
+    assert!(!block.is_rewritten());
+    assert_eq!(block.space_birth(), Txg(7));
+}
+
 proptest::proptest! {
     #[test]
     fn no_words_make_an_accessor_panic(words: [u64; 16]) {

@@ -15,13 +15,16 @@ areas! {
         /// See [`BlockProperties`], and [`EmbeddedProperties`] when the pointer is embedded.
         #[doc(alias = "blk_prop")]
         properties: u64 = 48,
+        /// See [`BlockMoreProperties`].
+        #[doc(alias = "blk_prop2")]
+        more_properties: u64 = 56,
         /// Zero.
         #[doc(alias = "blk_pad")]
-        pad: [u64; 2] = 56,
+        pad: u64 = 64,
         /// The txg whose allocation the data lies in; 0: as `logical_birth`.
         #[doc(alias = "blk_phys_birth")]
         physical_birth: Txg = 72,
-        /// The txg that wrote the pointer.
+        /// The txg since which the place has this content.
         #[doc(alias = "blk_birth")]
         logical_birth: Txg = 80,
         /// How many blocks (dnodes, objects) lie below.
@@ -78,6 +81,15 @@ bits! {
 }
 
 bits! {
+    /// More flags of a block pointer that is not embedded.
+    #[doc(alias = "blk_prop2")]
+    pub struct BlockMoreProperties [64] {
+        /// The block was written anew by `zfs rewrite -P`: its logical birth is that of the block before.
+        rewritten: 1 = 63,
+    }
+}
+
+bits! {
     /// The first word of an address.
     #[doc(alias = "dva_t")]
     pub struct DvaFirst [64] {
@@ -100,6 +112,7 @@ bits! {
 }
 
 pub(super) const PROPERTIES: usize = BlockPointerAreas::AT.properties.offset / 8;
+pub(super) const MORE_PROPERTIES: usize = BlockPointerAreas::AT.more_properties.offset / 8;
 pub(super) const PHYSICAL_BIRTH: usize = BlockPointerAreas::AT.physical_birth.offset / 8;
 pub(super) const LOGICAL_BIRTH: usize = BlockPointerAreas::AT.logical_birth.offset / 8;
 pub(super) const FILL: usize = BlockPointerAreas::AT.fill.offset / 8;
@@ -118,6 +131,7 @@ pub(super) const LEVEL: Bits = BlockProperties::AT.level;
 pub(super) const ENCRYPTED: Bits = BlockProperties::AT.encrypted;
 pub(super) const DEDUP: Bits = BlockProperties::AT.dedup;
 pub(super) const LITTLE_ENDIAN: Bits = BlockProperties::AT.little_endian;
+pub(super) const REWRITTEN: Bits = BlockMoreProperties::AT.rewritten;
 
 pub(super) const DVA_ALLOCATED_SIZE: Bits = DvaFirst::AT.allocated_size;
 pub(super) const DVA_VDEV: Bits = DvaFirst::AT.vdev;

@@ -176,8 +176,7 @@ table! {
         "com.truenas:physical_rewrite",
         "Support for preserving logical birth time during rewrite.",
     )
-        .read_only_compatible().per_dataset().later().depends_on(&[&EXTENSIBLE_DATASET])
-        .support(Support::ReadOnly);
+        .read_only_compatible().per_dataset().later().depends_on(&[&EXTENSIBLE_DATASET]);
     DYNAMIC_GANG_HEADER: feature(
         "com.klarasystems:dynamic_gang_header",
         "Support for dynamically sized gang headers",

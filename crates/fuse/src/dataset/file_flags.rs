@@ -5,7 +5,7 @@ use super::convert::{credentials, errno};
 use crate::errno::ENOTTY;
 use crate::tree::{Caller, Reply};
 use crate::wire::{FileFlags, FileFlagsCall, RewriteCall};
-use posix::{Errno, SetAttributes};
+use posix::{Errno, Rewrite, SetAttributes};
 
 impl DatasetTree {
     /// Writes blocks of a file anew, where they may be written.
@@ -14,8 +14,12 @@ impl DatasetTree {
         let range = call.range().ok_or(Errno::EOPNOTSUPP)?;
         let (view, object) = self.resolve_file(node, ENOTTY)?;
         let who = credentials(caller);
+        let kind = match call.is_physical() {
+            true => Rewrite::Physical,
+            false => Rewrite::Logical,
+        };
         let files = view.file_system();
-        files.rewrite(&who, object, range).map_err(errno)?;
+        files.rewrite(&who, object, range, kind).map_err(errno)?;
         Ok(Vec::new())
     }
 

@@ -5,6 +5,9 @@ use std::ops::Range;
 /// `ZFS_IOC_REWRITE`: group 0x83, number 3, 32 bytes to the file system.
 pub const REWRITE: u32 = 0x4020_8303;
 
+/// `ZFS_REWRITE_PHYSICAL`: blocks are to keep their logical births.
+const PHYSICAL: u64 = 1;
+
 /// What is asked: offset, length (0: to the end), flags and an argument of these, each a word of the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RewriteCall {
@@ -27,13 +30,19 @@ impl RewriteCall {
         })
     }
 
-    /// The range; none where a flag is set, of which none is known, or it ends beyond all files.
+    /// The range; none where a flag is set that is not known, or it ends beyond all files.
     #[must_use]
     pub fn range(&self) -> Option<Range<u64>> {
         let end = match self.length {
             0 => u64::MAX,
             length => self.offset.checked_add(length)?,
         };
-        (self.flags == 0).then_some(self.offset..end)
+        (self.flags & !PHYSICAL == 0).then_some(self.offset..end)
+    }
+
+    /// Whether blocks are to keep their logical births.
+    #[must_use]
+    pub fn is_physical(&self) -> bool {
+        self.flags & PHYSICAL != 0
     }
 }

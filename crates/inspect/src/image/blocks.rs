@@ -101,7 +101,7 @@ impl<'a> Blocks<'a> {
 }
 
 fn is_of_interest(item: &Item) -> bool {
-    !item.block.is_hole() && item.block.birth() > item.younger_than
+    !item.block.is_hole() && item.block.space_birth() > item.younger_than
 }
 
 impl<'a> Iterator for Blocks<'a> {

@@ -180,7 +180,7 @@ fn visit_livelists(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
         for list in lists {
             let mut net: HashMap<([u64; 2], Txg), (i64, BlockPointer)> = HashMap::new();
             for_each_listed(pool, list, 0, &mut |pointer| {
-                let key = ([pointer.words[0], pointer.words[1]], pointer.birth());
+                let key = ([pointer.words[0], pointer.words[1]], pointer.space_birth());
                 let change = if bpobj::is_freed(&pointer) { -1 } else { 1 };
                 net.entry(key).or_insert((0, pointer)).0 += change;
             })?;

@@ -249,7 +249,7 @@ impl<'a> Worker<'a> {
 
     /// Takes on a child: counted here if it leads no further, else left for any thread.
     fn take_on(&mut self, child: Item) {
-        let is_old = child.block.is_hole() || child.block.birth() <= child.younger_than;
+        let is_old = child.block.is_hole() || child.block.space_birth() <= child.younger_than;
         if is_old || child.freed() == FreedTo::All {
             return;
         }
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
     /// count: a hole, or too old.
     fn count(&mut self, item: &Item) -> bool {
         let block = &item.block;
-        if block.is_hole() || block.birth() <= item.younger_than {
+        if block.is_hole() || block.space_birth() <= item.younger_than {
             return false;
         }
         let block = &match block.is_dedup() {

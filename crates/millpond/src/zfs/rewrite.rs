@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin::{Failure, FailureKind};
 use base::host_reason;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
-use sys::{Errno, rewrite_file};
+use sys::{Errno, RewriteBirths, rewrite_file};
 
 use super::flags::RECURSIVE;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -20,7 +20,10 @@ pub(super) const COMMAND: Command = Command {
     summary: "Write blocks of files anew as they are, with the compression, checksum and copies of now.",
     forms: &["file|directory ..."],
     flags: &[
-        switch("P", "keep the times of birth (not there yet)"),
+        switch(
+            "P",
+            "keep the times of birth: no increment sends the blocks again",
+        ),
         RECURSIVE,
         switch("v", "print the names of the files that were rewritten"),
         switch("x", "with -r: stay in the file system of the operand"),
@@ -42,13 +45,10 @@ struct Wanted {
     recursive: bool,
     one_file_system: bool,
     verbose: bool,
+    births: RewriteBirths,
 }
 
 fn rewrite(call: &Invocation) -> Outcome {
-    if call.has("P") {
-        let text = "physical rewrite is not supported by this version";
-        return Err(Failure::new(FailureKind::Unsupported, text).into());
-    }
     let bytes = |flag: &str, what: &str| -> Result<u64, Stop> {
         let Some(text) = call.value(flag) else {
             return Ok(0);
@@ -62,6 +62,10 @@ fn rewrite(call: &Invocation) -> Outcome {
         recursive: call.has("r"),
         one_file_system: call.has("x"),
         verbose: call.has("v"),
+        births: match call.has("P") {
+            true => RewriteBirths::Kept,
+            false => RewriteBirths::New,
+        },
     };
     let mut complete = true;
     for operand in call.operands() {
@@ -132,8 +136,8 @@ impl Wanted {
         let mut at = self.offset;
         while at < end {
             let length = STEP_BYTES.min(end - at);
-            if let Err(error) = rewrite_file(&file, at, length) {
-                return Ok(told("rewrite", path, &error.into()));
+            if let Err(error) = rewrite_file(&file, (at, length), self.births) {
+                return Ok(self.not_rewritten(path, error));
             }
             at += length;
         }
@@ -141,6 +145,19 @@ impl Wanted {
             print_bytes(&[path.as_os_str().as_bytes(), b"\n"].concat())?;
         }
         Ok(true)
+    }
+
+    fn not_rewritten(&self, path: &Path, error: Errno) -> bool {
+        if self.births == RewriteBirths::Kept && error == Errno::OPNOTSUPP {
+            let message = format!(
+                "failed to rewrite {}: physical rewrite needs the feature 'physical_rewrite', which its pool has not \
+                 enabled",
+                path.display()
+            );
+            complain(&Failure::new(FailureKind::Unsupported, message));
+            return false;
+        }
+        told("rewrite", path, &error.into())
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) struct Births {
 impl Births {
     /// Whether nothing below a block counts.
     pub(super) fn is_old(&self, block: &BlockPointer) -> bool {
-        block.is_hole() || block.birth() <= self.tree_after
+        block.is_hole() || block.space_birth() <= self.tree_after
     }
 
     /// Whether a block counts.
@@ -376,7 +376,7 @@ impl Walk<'_> {
     /// Notes that what is below `block` is not seen.
     fn not_seen(&mut self, block: &BlockPointer) {
         self.unreadable += 1;
-        self.unseen_through = self.unseen_through.max(block.birth());
+        self.unseen_through = self.unseen_through.max(block.space_birth());
     }
 
     /// Collects a block, unless it was before or does not count.

@@ -123,7 +123,13 @@ impl Walk<'_> {
 
     /// Whether the receiver lacks what a pointer says. Holes did not always have a birth.
     fn is_news(&self, pointer: &BlockPointer) -> bool {
-        pointer.birth() > self.from || (pointer.is_hole() && pointer.birth() == Txg(0))
+        // What was written anew has the content that it had; but where that is sent as ciphertext, codes are part of
+        // it, and dnodes prove the new ones.
+        let birth = match self.form.raw && pointer.is_encrypted() {
+            true => pointer.space_birth(),
+            false => pointer.birth(),
+        };
+        birth > self.from || (pointer.is_hole() && birth == Txg(0))
     }
 
     fn read(

@@ -21,6 +21,8 @@ enum Step {
     Read(usize, u64),
     /// As the intent log does.
     WriteEarly(usize, u64),
+    /// With what it has.
+    WriteAnew(usize, u64),
     /// Whether syncs write what could be references.
     Refuse(bool),
     Sync,
@@ -49,7 +51,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         }),
         8 => copy.prop_map(|(from, to, count)| Step::Copy(from, to, count)),
         3 => (file.clone(), 0..end).prop_map(|(file, offset)| Step::Read(file, offset)),
-        1 => (file, 0..BLOCKS).prop_map(|(file, block)| Step::WriteEarly(file, block)),
+        1 => (file.clone(), 0..BLOCKS).prop_map(|(file, block)| Step::WriteEarly(file, block)),
+        4 => (file, 0..BLOCKS).prop_map(|(file, block)| Step::WriteAnew(file, block)),
         1 => any::<bool>().prop_map(Step::Refuse),
         2 => Just(Step::Sync),
         3 => Just(Step::Advance),
@@ -138,6 +141,10 @@ impl Run {
                 assert!(out == self.models[file][offset as usize..][..3000]);
             }
             Step::WriteEarly(file, block) => self.harness.write_early(&self.objects[file], block),
+            Step::WriteAnew(file, block) => {
+                let tx = self.harness.tx();
+                self.objects[file].write_anew(&tx, block).unwrap();
+            }
             Step::Refuse(refuses) => {
                 let flag = &self.harness.store.refuses_references;
                 flag.store(refuses, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-use super::may_be_rewritten;
+use super::{Births, may_be_rewritten};
 use base::Txg;
 use format::{BlockPointer, ObjectType};
 
@@ -23,4 +23,21 @@ fn only_txgs_under_way_rewrite_blocks() {
         assert_eq!(may_be_rewritten(&born(birth), held), expected, "{birth}");
     }
     assert!(!may_be_rewritten(&born(7), Txg(u64::MAX)));
+}
+
+/// A block that `zfs rewrite -P` wrote after a snapshot is not that of the snapshot, however old its contents are.
+#[test]
+fn what_was_written_anew_is_not_older_than_that() {
+    let births = Births {
+        tree_after: Txg(28),
+        after: Txg(0),
+        until: Txg(100),
+    };
+    let mut block = born(25);
+    assert!(births.is_old(&block));
+    block.set_rewritten_birth(Txg(25), Txg(29));
+    assert!(!births.is_old(&block) && births.count(&block));
+    // One more pointer to it, of a copy that was made then.
+    block.set_birth(Txg(28), Txg(25));
+    assert!(births.is_old(&block));
 }
