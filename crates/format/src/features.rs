@@ -110,6 +110,7 @@ impl Feature {
         self
     }
 
+    #[expect(dead_code, reason = "a new feature may be read before it is written")]
     const fn support(mut self, support: Support) -> Self {
         self.support = support;
         self

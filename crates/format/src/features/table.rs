@@ -1,6 +1,6 @@
 //! The table of features: what each is called, and what we can do with it.
 
-use super::{Feature, Support, feature};
+use super::{Feature, feature};
 
 /// Declares the features: each one's constant and row.
 macro_rules! table {
