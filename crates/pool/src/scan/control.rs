@@ -12,7 +12,7 @@ use intent::Resume;
 use super::ahead::Ahead;
 use super::course::Course;
 use super::pending::PendingBlocks;
-use crate::scan::phys::{FUNCTION_RESILVER, ScanPhys};
+use crate::scan::phys::{FUNCTION_RESILVER, STATE_SCANNING, ScanPhys};
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
 static AHEAD: LockClass = LockClass::new("pool.scan_ahead", rank::POOL + 21);
@@ -165,10 +165,18 @@ impl Scrub {
         }
     }
 
-    /// The same as it is shown: the end of one that is paused is when it was paused.
+    /// The same as it is shown: the end of one that is paused is when it was paused, and a resilver that is about to
+    /// follow another one runs, so that nobody who waits for resilvers sees a gap.
     pub(crate) fn shown(&self) -> Option<ScanPhys> {
         let control = self.control.lock();
-        let scan = control.scan?;
+        let Some(scan) = control.scan else {
+            return control.is_followed.then(|| ScanPhys {
+                function: FUNCTION_RESILVER,
+                state: STATE_SCANNING,
+                started: control.paused_at_s,
+                ..ScanPhys::default()
+            });
+        };
         let ended = if scan.is_paused() {
             control.paused_at_s
         } else {

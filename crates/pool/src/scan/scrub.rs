@@ -113,7 +113,6 @@ impl Pool {
         let deferred = self.deferred();
         self.begin_resilver(&deferred);
         self.resume_at_place(scan)?;
-        writer.scrub.control.lock().is_followed = !deferred.is_empty();
         Ok(true)
     }
 
@@ -296,6 +295,8 @@ impl Pool {
         let writer = self.writer()?;
         let scrub = Arc::clone(&writer.scrub);
         let number = scrub.pending.begin();
+        // One that begins has marked none yet.
+        let is_followed = !self.deferred().is_empty();
         // What the txg under way has freed already is not known.
         if let Err(error) = writer.engine.wait_synced(None) {
             scrub.pending.end(number);
@@ -309,7 +310,7 @@ impl Pool {
                 return Err(PoolError::Scan("the pool is being closed"));
             }
             control.scan = Some(scan);
-            control.is_followed = false;
+            control.is_followed = is_followed;
             control.number = number;
             control.kept = course.clone();
             control.course = course;

@@ -40,7 +40,12 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) fn wait_resilvered(far: &Session) {
     until("it is resilvered", || {
         let status = far.ok(&["zpool", "status", "far"]);
-        status.contains("resilvered") && !status.contains("(resilvering)")
+        let goes_on = [
+            "(resilvering)",
+            "(awaiting resilver)",
+            "resilver in progress",
+        ];
+        status.contains("resilvered") && !goes_on.iter().any(|text| status.contains(text))
     });
 }
 

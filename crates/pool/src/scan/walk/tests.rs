@@ -1,5 +1,6 @@
 use super::{Births, may_be_rewritten};
-use base::Txg;
+use base::{Txg, VdevId};
+use format::block_pointer::Dva;
 use format::{BlockPointer, ObjectType};
 
 fn born(txg: u64) -> BlockPointer {
@@ -34,6 +35,13 @@ fn what_was_written_anew_is_not_older_than_that() {
         until: Txg(100),
     };
     let mut block = born(25);
+    let place = Dva {
+        vdev: VdevId(0),
+        offset: 1 << 20,
+        asize: 4096,
+        gang: false,
+    };
+    block.set_dva(0, Some(place));
     assert!(births.is_old(&block));
     block.set_rewritten_birth(Txg(25), Txg(29));
     assert!(!births.is_old(&block) && births.count(&block));
