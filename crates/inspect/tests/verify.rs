@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dsl::tasks::CreateDataset;
+use format::config::keys;
 use golden::Zdb;
 use millpond_inspect::{InspectError, Inspection};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
@@ -226,6 +227,38 @@ fn what_a_side_missed_is_no_damage() {
     let (status, report) = verify(folder.path());
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("\nDamage: 0 blocks lost, "), "{report}");
+}
+
+/// A device has such a label if the power went as it was to come into a pool.
+#[test]
+fn a_label_that_was_never_committed_names_no_pool() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = sparse(folder.path(), "a.img", 96 << 20);
+    let devices = vec![NewVdev::Single(NewDevice::Path(path))];
+    let pool = Pool::create(CreateOptions::new("tank", devices)).expect("a pool");
+    pool.export().expect("exported");
+    let path = sparse(folder.path(), "b.img", 96 << 20);
+    let mut list = format::NvList::new();
+    list.set(keys::VERSION, 5000_u64)
+        .set(keys::NAME, "tank")
+        .set(keys::STATE, 0_u64)
+        .set(keys::TXG, 0_u64)
+        .set(keys::POOL_GUID, 4711_u64)
+        .set(keys::GUID, 4712_u64);
+    let config = vdev::LeafConfig {
+        guid: base::Guid(4712),
+        path: path.display().to_string(),
+        ashift: 9,
+        spare_room: None,
+    };
+    let device = device::open(&path, device::Access::ReadWrite).expect("a device");
+    let hole = format::BlockPointer::HOLE;
+    let blank = format::Uberblock::new(5000, base::Txg(0), 0, 0, hole);
+    vdev::Leaf::new(config, Some(device))
+        .initialise_labels(&list, &blank)
+        .expect("labels");
+    let (status, report) = verify(folder.path());
+    assert_eq!(status, 0, "{report}");
 }
 
 /// The time follows what a pool holds, not how large it is.

@@ -195,8 +195,11 @@ fn open_mos(pipeline: &Arc<Pipeline>, uberblock: &Uberblock) -> Result<RawObject
     Ok(mos)
 }
 
+/// The pool that a device belongs to. A label of txg 0 was never committed: it names none.
 fn guid_of(found: &Found) -> Option<u64> {
-    found.config()?.u64(keys::POOL_GUID)
+    let config = found.config()?;
+    let is_committed = config.u64(keys::TXG) != Some(0);
+    config.u64(keys::POOL_GUID).filter(|_| is_committed)
 }
 
 /// The pool that is meant.
