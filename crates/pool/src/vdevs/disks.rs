@@ -285,7 +285,7 @@ impl Pool {
     ) -> Result<Attachment> {
         let spare = match new {
             NewDevice::Path(path) | NewDevice::Open(path, _) if options.replace => {
-                self.waiting_spare(path)
+                self.waiting_spare(path)?
             }
             NewDevice::Path(_) | NewDevice::Open(..) => None,
         };

@@ -200,7 +200,10 @@ impl Pool {
     }
 
     /// The spare at a path, if it waits.
-    pub(super) fn waiting_spare(&self, path: &Path) -> Option<VdevConfig> {
+    ///
+    /// # Errors
+    /// If it is a distributed spare that stands in already: its name says nothing to whoever opens devices.
+    pub(super) fn waiting_spare(&self, path: &Path) -> Result<Option<VdevConfig>> {
         let whole = device::absolute(path);
         let is_called = |spare: &VdevConfig| {
             // A distributed spare has a name, not a path.
@@ -212,9 +215,19 @@ impl Pool {
             spare.path().is_some_and(|own| Path::new(own) == called)
         };
         let mut list = self.services.spares.list().into_iter();
-        let spare = list.find(is_called)?;
-        let is_used = self.config().root.find(spare.guid()).is_some();
-        (!is_used).then_some(spare)
+        let Some(spare) = list.find(is_called) else {
+            return Ok(None);
+        };
+        let config = self.config();
+        match (config.root.find(spare.guid()), spare.is_distributed_spare()) {
+            (None, _) => Ok(Some(spare)),
+            (Some(_), false) => Ok(None),
+            (Some(_), true) => Err(PoolError::DeviceInUse {
+                path: path.display().to_string(),
+                pool: config.name().to_owned(),
+                state: "active",
+            }),
+        }
     }
 
     /// From now on spares step in for devices that fail.
@@ -260,7 +273,10 @@ impl Pool {
             for spare in self.services.spares.list() {
                 let path = PathBuf::from(spare.path().unwrap_or_default());
                 let can_help = spare_rooms::can_help(&spare, &top);
-                if self.waiting_spare(&path).is_none() || !can_help || !is_there(&spare) {
+                if !matches!(self.waiting_spare(&path), Ok(Some(_)))
+                    || !can_help
+                    || !is_there(&spare)
+                {
                     continue;
                 }
                 let options = AttachOptions {

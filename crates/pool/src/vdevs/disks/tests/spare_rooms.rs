@@ -83,10 +83,8 @@ fn a_distributed_spare_stands_in_and_waits_again() {
     // What is there already, and what a device would be needed for.
     let guid = guid_of(&pool, "draid1-0-0");
     let c = leaf(&pool, "c");
-    assert!(
-        pool.attach_device(c, &room("draid1-0-0"), &REPLACE)
-            .is_err()
-    );
+    let refused = pool.attach_device(c, &room("draid1-0-0"), &REPLACE);
+    assert!(reason(refused).contains("draid1-0-0 is part of active pool"));
     assert!(reason(pool.take_out(guid, OFFLINE)).contains("not supported"));
     assert!(reason(pool.remove_spare(guid)).contains("cannot be removed"));
     close(pool, folder);
