@@ -55,6 +55,8 @@ pub(crate) struct History {
     pub(crate) rotten: BTreeSet<usize>,
     /// Disks with faults that may strike.
     pub(crate) faulty: BTreeSet<usize>,
+    /// Disks that a change of the pool's guid left behind: a power loss brings back what they had.
+    pub(crate) left_by_reguid: BTreeSet<usize>,
     /// The files as the checkpoint has them, and from which event of the disks on it is there after a power loss.
     pub(crate) checkpoint: Option<(PoolModel, u64)>,
     pub(crate) counts: Counts,
@@ -83,6 +85,7 @@ impl History {
             chooser: Chooser::within(seed, limits),
             rotten: BTreeSet::new(),
             faulty: BTreeSet::new(),
+            left_by_reguid: BTreeSet::new(),
             checkpoint: None,
             counts: Counts::default(),
         };
@@ -353,6 +356,7 @@ impl History {
             );
         };
         self.model = model;
+        self.wipe_left(&View::of(&test_pool.pool));
         self.states.begin(self.timeline.now(), &self.model);
         self.same(&test_pool, "imported after a power loss");
         test_pool

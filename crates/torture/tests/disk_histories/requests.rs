@@ -6,6 +6,7 @@ use crate::view::{NO_DISK, Side, View, Whole, disk_of};
 use base::Guid;
 use millpond_torture::test_pool::TestPool;
 use pool::{AttachOptions, Fill, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vdev::VdevState;
@@ -61,14 +62,14 @@ impl History {
                     "{request:?} was done, although {:?}; the pool: {before:#?}",
                     reasons.sure
                 );
-                self.follow(&request, first, &after);
+                self.follow(&request, first, &before, &after);
             }
         }
         assert_eq!(pool.suspended(), None, "{request:?}");
     }
 
     /// What must be so after a request.
-    fn follow(&mut self, request: &Request, new: usize, after: &View) {
+    fn follow(&mut self, request: &Request, new: usize, before: &View, after: &View) {
         match request {
             Request::Attach(..) | Request::Replace(..) | Request::Expand(_) => {
                 assert!(after.is_part(new), "{request:?}: {after:#?}");
@@ -90,8 +91,11 @@ impl History {
                 assert!(is_out, "{request:?}: {after:#?}");
             }
             Request::Remove(top) => {
-                let found = after.tops.iter().find(|one| one.guid == *top);
-                assert!(found.is_some(), "{request:?}: {after:#?}");
+                // It has the guid of what is left of it if a replacement ended meanwhile.
+                let place = before.tops.iter().position(|one| one.guid == *top);
+                let found = place.and_then(|place| after.tops.get(place));
+                let is_it = |one: &Whole| one.guid == *top || one.is_removing || one.is_gone;
+                assert!(found.is_some_and(is_it), "{request:?}: {after:#?}");
             }
             Request::RemoveLog(top) => {
                 let is_there = after.there().any(|one| one.guid == *top);
@@ -103,16 +107,24 @@ impl History {
             Request::DiscardCheckpoint => self.checkpoint = None,
             Request::Reguid => {
                 // One that went while nobody could reach it has the labels of what is another pool by now.
-                let is_used = |disk: &usize| {
-                    let path = self.disks[*disk].path();
-                    let mut spares = after.spares.iter();
-                    after.is_part(*disk) || spares.any(|spare| path.ends_with(&spare.path))
-                };
-                let left: Vec<usize> = (0..self.disks.len()).filter(|d| !is_used(d)).collect();
-                left.iter().for_each(|disk| self.disks[*disk].wipe());
+                let left: BTreeSet<usize> = (0..self.disks.len()).collect();
+                self.left_by_reguid = left;
+                self.wipe_left(after);
             }
             _ => {}
         }
+    }
+
+    /// Wipes what the last change of the guid left behind, as far as the pool does not use it.
+    pub(crate) fn wipe_left(&mut self, view: &View) {
+        let is_used = |disk: &usize| {
+            let path = self.disks[*disk].path();
+            let mut spares = view.spares.iter();
+            view.is_part(*disk) || spares.any(|spare| path.ends_with(&spare.path))
+        };
+        self.left_by_reguid.retain(|disk| !is_used(disk));
+        let left = self.left_by_reguid.iter();
+        left.for_each(|disk| self.disks[*disk].wipe());
     }
 
     fn draw(&mut self, pool: &Pool, view: &View) -> Option<Request> {
