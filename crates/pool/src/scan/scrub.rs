@@ -138,14 +138,23 @@ impl Pool {
         if scrub.thread.lock().is_some() {
             return Ok(());
         }
+        if self.go_on_with_left()? {
+            return Ok(());
+        }
+        self.follow_resilver()
+    }
+
+    /// Starts the thread again of a scan that was left; whether there is one. While nobody else starts a scan.
+    fn go_on_with_left(self: &Arc<Self>) -> Result<bool> {
         let left = {
-            let control = scrub.control.lock();
+            let control = self.writer()?.scrub.control.lock();
             control.scan.map(|scan| (scan, control.kept.clone()))
         };
-        match left {
-            Some((scan, kept)) => self.run_scrub(scan, kept),
-            None => self.follow_resilver(),
-        }
+        let Some((scan, kept)) = left else {
+            return Ok(false);
+        };
+        self.run_scrub(scan, kept)?;
+        Ok(true)
     }
 
     /// Has every device that is there and missed txgs get them: starts rebuilds of those that are to be rebuilt, and a
@@ -193,6 +202,8 @@ impl Pool {
     pub(super) fn start_resilver(self: &Arc<Self>) -> Result<bool> {
         self.writer()?.scrub.leave();
         let Some((first, last)) = self.begin_resilver(&[]) else {
+            // Another way gave them what they lacked, meanwhile: what was left for this goes on.
+            self.go_on_with_left()?;
             return Ok(false);
         };
         let scan = ScanPhys {

@@ -134,15 +134,20 @@ impl Disk {
     pub(crate) fn copy_as_of(&self, moment: u64, seed: u64, folder: &Path) {
         let content = self.as_of(moment, seed);
         let copy = SimulatedDisk::from_image(content, self.size, seed, &Timeline::new());
-        let path = image(folder, &format!("disk{}", self.number));
+        let path = self.path_in(folder);
         let _ = std::fs::remove_file(&path);
         copy.write_to_file(&path).unwrap();
     }
 
     /// Writes what is on it to a file of another folder.
     pub(crate) fn copy(&self, folder: &Path) {
-        let path = image(folder, &format!("disk{}", self.number));
+        let path = self.path_in(folder);
         self.current().write_to_file(&path).unwrap();
+    }
+
+    /// Where a copy of it is in another folder.
+    pub(crate) fn path_in(&self, folder: &Path) -> PathBuf {
+        image(folder, &format!("disk{}", self.number))
     }
 
     /// Pulls it out. No file of it stays in the folder, by whatever name: an import would find it, and hold it.

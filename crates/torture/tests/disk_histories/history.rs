@@ -274,11 +274,8 @@ impl History {
             times: count,
         };
         let mut kind = self.random.below(6);
-        if pool.is_expanding() && [3, 4].contains(&kind) {
-            // It would be copied to several devices: no other one may be lost.
-            kind = 2;
-        }
-        if pool.is_rebuilding() && [1, 3, 4].contains(&kind) {
+        if (pool.is_expanding() || pool.is_rebuilding()) && [1, 3, 4].contains(&kind) {
+            // Wrong bytes would be copied to several devices, unverified: no other one may be lost.
             kind = 2;
         }
         println!("fault {kind} of disk {number}");
@@ -438,7 +435,7 @@ impl History {
         self.counts.without_leaves += 1;
         let copy = TestPool::import(folder.path(), false);
         let copy = copy.unwrap_or_else(|error| panic!("without {gone:?}: {error:?} {view:#?}"));
-        self.same(&copy, &format!("without {gone:?}"));
+        self.same(&copy, &format!("without {gone:?} of {view:#?}"));
         copy.pool.abandon();
     }
 

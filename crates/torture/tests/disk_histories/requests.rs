@@ -117,11 +117,7 @@ impl History {
 
     /// Wipes what the last change of the guid left behind, as far as the pool does not use it.
     pub(crate) fn wipe_left(&mut self, view: &View) {
-        let is_used = |disk: &usize| {
-            let path = self.disks[*disk].path();
-            let mut spares = view.spares.iter();
-            view.is_part(*disk) || spares.any(|spare| path.ends_with(&spare.path))
-        };
+        let is_used = |disk: &usize| view.uses(*disk, &self.disks[*disk].path());
         self.left_by_reguid.retain(|disk| !is_used(disk));
         let left = self.left_by_reguid.iter();
         left.for_each(|disk| self.disks[*disk].wipe());

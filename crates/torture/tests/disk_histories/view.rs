@@ -3,6 +3,7 @@
 use base::Guid;
 use pool::{Pool, SpareStatus, VdevConfig, VdevRole};
 use std::collections::BTreeSet;
+use std::path::Path;
 use vdev::{Leaf, VdevState};
 
 /// A device.
@@ -18,6 +19,8 @@ pub(crate) struct Side {
     pub(crate) is_writable: bool,
     /// Whether it lacks something.
     pub(crate) lacks: bool,
+    /// Which txgs: the first of each run, and how many.
+    pub(crate) missing: Vec<(u64, u64)>,
 }
 
 /// A top-level vdev.
@@ -75,6 +78,18 @@ fn above(root: &VdevConfig, guid: Guid) -> Option<&VdevConfig> {
 
 impl View {
     pub(crate) fn of(pool: &Pool) -> Self {
+        // A device may go between one reading and another, which would tell of neither moment.
+        let mut last = Self::look(pool);
+        loop {
+            let next = Self::look(pool);
+            if next == last {
+                return next;
+            }
+            last = next;
+        }
+    }
+
+    fn look(pool: &Pool) -> Self {
         let config = pool.config();
         let status = pool.status().unwrap();
         let leaves: Vec<_> = pool
@@ -97,6 +112,11 @@ impl View {
                     state: known.condition().state,
                     is_writable: known.is_writable(),
                     lacks: !known.missing().is_empty(),
+                    missing: known
+                        .missing()
+                        .iter()
+                        .map(|(first, count)| (first.0, count))
+                        .collect(),
                 })
             };
             Whole {
@@ -168,6 +188,12 @@ impl Whole {
 }
 
 impl View {
+    /// Whether a disk is part of the pool, or one of its spares.
+    pub(crate) fn uses(&self, disk: usize, path: &Path) -> bool {
+        let mut spares = self.spares.iter();
+        self.is_part(disk) || spares.any(|spare| path.ends_with(&spare.path))
+    }
+
     /// Which disks make up the pool, and how.
     pub(crate) fn shape(&self) -> Vec<Shape> {
         let sides = |top: &Whole| {

@@ -568,3 +568,30 @@ fn what_a_scrub_found_outlives_a_second_end() {
     pool.sync().unwrap();
     assert_eq!(pool.services.data_errors().unwrap(), found);
 }
+
+/// A rebuild ends between the look whether a device lacks something and the start of a resilver.
+#[test]
+fn a_scrub_goes_on_when_nothing_is_left_to_resilver() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vdev, _) = mirror(folder.path());
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let churn = Churn::new(&pool, 71);
+    pool.sync().unwrap();
+    let scan = ScanPhys {
+        function: FUNCTION_SCRUB,
+        state: STATE_SCANNING,
+        txg_max: pool.writer().unwrap().engine.open_txg().0,
+        to_examine: pool.space().allocated,
+        flags: FLAG_PAUSED,
+        ..ScanPhys::default()
+    };
+    pool.store_scan(ScanChange::Start(scan)).unwrap();
+    pool.run_scrub(scan, Course::begin(scan)).unwrap();
+    assert!(!pool.start_resilver().unwrap());
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    let scan = pool.scan().unwrap().unwrap();
+    assert_eq!((scan.state, scan.errors), (STATE_FINISHED, 0));
+    churn.check(&pool);
+    pool.export().unwrap();
+}
