@@ -200,7 +200,11 @@ impl Pool {
 
     /// While nobody else starts a scan.
     pub(super) fn start_resilver(self: &Arc<Self>) -> Result<bool> {
-        self.writer()?.scrub.leave();
+        let writer = self.writer()?;
+        writer.scrub.leave();
+        // Of a txg that was under way as a device came back some writes missed it, and not all are noted before its
+        // end: noted later, they would be what the resilver left behind.
+        writer.engine.wait_synced(None)?;
         let Some((first, last)) = self.begin_resilver(&[]) else {
             // Another way gave them what they lacked, meanwhile: what was left for this goes on.
             self.go_on_with_left()?;

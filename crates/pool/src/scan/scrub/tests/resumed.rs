@@ -251,3 +251,68 @@ fn a_device_that_lost_blocks_and_is_back_is_whole_after_a_resilver() {
     drop(side);
     assert_alone(pool, &churn, folder.path(), &paths);
 }
+
+/// Writes that wait until they are let through.
+#[derive(Default)]
+struct Barred {
+    /// Whether they wait, and whether one does.
+    state: std::sync::Mutex<(bool, bool)>,
+    changed: std::sync::Condvar,
+}
+
+impl Barred {
+    fn meet(&self) {
+        let mut state = self.state.lock().unwrap();
+        while state.0 {
+            state.1 = true;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+
+    fn set(&self, bars: bool) {
+        *self.state.lock().unwrap() = (bars, false);
+        self.changed.notify_all();
+    }
+
+    fn wait_for_one(&self) {
+        let mut state = self.state.lock().unwrap();
+        while !state.1 {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+/// The writes of a txg miss a device that is back before they are done on the other side.
+#[test]
+fn a_txg_that_was_under_way_as_a_device_came_back_is_resilvered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vdev, _) = mirror(folder.path());
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 32);
+    let barred = Arc::new(Barred::default());
+    let a = leaf(&pool, "a.img");
+    let own = Arc::clone(&barred);
+    let watched = sim::WatchedDevice::writes(a.device().unwrap(), move |_, _| own.meet());
+    a.set_device(Some(Arc::new(watched)));
+    take_out(&pool, "b.img");
+    churn.run(&pool, 2);
+    pool.sync().unwrap();
+    barred.set(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| churn.run(&pool, 1));
+        barred.wait_for_one();
+        let b = leaf(&pool, "b.img");
+        b.set_condition(Condition::HEALTHY);
+        let resilver = scope.spawn(|| pool.resilver_if_needed().unwrap());
+        // One that begins before those writes are done has the time to.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        barred.set(false);
+        assert!(resilver.join().unwrap());
+    });
+    pool.wait_scrub().unwrap();
+    pool.sync().unwrap();
+    assert!(leaf(&pool, "b.img").missing().is_empty());
+    churn.check(&pool);
+    pool.export().unwrap();
+}
