@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dsl::tasks::CreateDataset;
+use dsl::tasks::{CreateDataset, DestroyHead};
 use format::config::keys;
 use golden::Zdb;
 use millpond_inspect::{InspectError, Inspection};
@@ -227,6 +227,30 @@ fn what_a_side_missed_is_no_damage() {
     let (status, report) = verify(folder.path());
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("\nDamage: 0 blocks lost, "), "{report}");
+}
+
+/// What a destroyed dataset had waits to be freed, some of it on a vdev that was removed since.
+#[test]
+fn what_is_still_to_be_freed_on_a_removed_vdev_is_no_leak() {
+    let Some(golden) = golden::pool("removed") else {
+        return;
+    };
+    let (folder, images) = golden.copy();
+    let mut import = ImportOptions::new(images, Selection::Only);
+    import.force = true;
+    let pool = Pool::import(&import).expect("imported");
+    // So that little is freed in a txg.
+    base::tunable::set_all(&pool::tunables::all(), "dsl.background_blocks=1")
+        .expect("there is one");
+    let destroy = DestroyHead {
+        path: "gremoved/d".to_owned(),
+    };
+    pool.dsl().run(destroy).expect("destroyed");
+    let _last = pool.abandon();
+    drop(pool);
+    base::tunable::set_all(&pool::tunables::all(), "default").expect("as before");
+    let (status, report) = verify(folder.path());
+    assert_eq!(status, 0, "{report}");
 }
 
 /// A device has such a label if the power went as it was to come into a pool.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::{self, Role};
 use base::{Bookmark, VdevId};
-use format::block_pointer::BlockPointer;
+use format::block_pointer::{BlockPointer, Dva};
 use format::bptree::FreedTo;
 use format::gang;
 use pipeline::{Pipeline, ReadRequest};
@@ -148,18 +148,29 @@ impl<'a> Walk<'a> {
         self.findings.into_inner()
     }
 
-    /// Whether a block's space is allocated and nobody refers to it yet.
+    /// Whether a block's space is allocated and nobody refers to it yet; of one on a removed vdev, where it is now.
     fn is_unclaimed(&self, block: &BlockPointer) -> bool {
-        block.dva(0).is_some_and(|dva| {
-            self.tops
-                .iter()
-                .find(|top| top.id == dva.vdev.0)
-                .is_some_and(|top| {
-                    let sector = 1 << top.ashift;
-                    top.allocated.count_in(dva.offset, sector) == 1
-                        && top.referenced.count_in(dva.offset, sector) == 0
-                })
-        })
+        let Some((vdev, offset)) = block.dva(0).and_then(|dva| self.now_at(&dva)) else {
+            return false;
+        };
+        let Some(top) = self.tops.iter().find(|top| top.id == vdev.0) else {
+            return false;
+        };
+        let sector = 1 << top.ashift;
+        top.allocated.count_in(offset, sector) == 1 && top.referenced.count_in(offset, sector) == 0
+    }
+
+    /// Where the first sector of a place lies; none if its vdev was removed and the mapping lacks it.
+    fn now_at(&self, dva: &Dva) -> Option<(VdevId, u64)> {
+        let vdevs = self.pipeline.vdevs();
+        let removed = vdevs.top(dva.vdev).ok().filter(|top| top.is_indirect());
+        let Some(removed) = removed else {
+            return Some((dva.vdev, dva.offset));
+        };
+        let sector = dva.offset..dva.offset.saturating_add(1 << removed.ashift());
+        let moved = vdevs.moved(dva.vdev, sector).ok()?;
+        let place = moved.places.first()?;
+        Some((place.vdev, place.range.start))
     }
 
     fn serve(&self) {
