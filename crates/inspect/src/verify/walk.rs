@@ -163,11 +163,8 @@ impl<'a> Walk<'a> {
     /// Where the first sector of a place lies; none if its vdev was removed and the mapping lacks it.
     fn now_at(&self, dva: &Dva) -> Option<(VdevId, u64)> {
         let vdevs = self.pipeline.vdevs();
-        let removed = vdevs.top(dva.vdev).ok().filter(|top| top.is_indirect());
-        let Some(removed) = removed else {
-            return Some((dva.vdev, dva.offset));
-        };
-        let sector = dva.offset..dva.offset.saturating_add(1 << removed.ashift());
+        let sector = 1 << vdevs.top(dva.vdev).ok()?.ashift();
+        let sector = dva.offset..dva.offset.saturating_add(sector);
         let moved = vdevs.moved(dva.vdev, sector).ok()?;
         let place = moved.places.first()?;
         Some((place.vdev, place.range.start))

@@ -56,7 +56,11 @@ impl History {
         }
         wait("the expansion", pool, || pool.is_expanding());
         pool.wait_removal().unwrap();
-        let lacks = || View::of(pool).sides().any(|(_, side)| side.lacks);
+        let lacks = || {
+            View::of(pool)
+                .sides()
+                .any(|(_, side)| !side.missing.is_empty())
+        };
         let is_out = || View::of(pool).sides().any(|(_, side)| !side.is_writable);
         wait("the resilver", pool, || {
             // What went wrong before is judged by a thread of its own: it may put one out of use only now.

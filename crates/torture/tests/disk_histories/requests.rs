@@ -6,7 +6,6 @@ use crate::view::{NO_DISK, Side, View, Whole, disk_of};
 use base::Guid;
 use millpond_torture::test_pool::TestPool;
 use pool::{AttachOptions, Fill, OutOfUse, Pool, PoolError, TrimRefusal, VdevRole};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vdev::VdevState;
@@ -107,8 +106,7 @@ impl History {
             Request::DiscardCheckpoint => self.checkpoint = None,
             Request::Reguid => {
                 // One that went while nobody could reach it has the labels of what is another pool by now.
-                let left: BTreeSet<usize> = (0..self.disks.len()).collect();
-                self.left_by_reguid = left;
+                self.left_by_reguid = (0..self.disks.len()).collect();
                 self.wipe_left(after);
             }
             _ => {}
@@ -160,9 +158,8 @@ impl History {
             }
             18 | 19 if is_few => {
                 // What is wrong on one device would be on several then: no other one may be lost.
-                let is_rotten = |top: &Whole| self.rotten.iter().any(|disk| top.has(*disk));
                 let raidz = view.there().filter(|top| top.kind == "raidz");
-                let raidz: Vec<_> = raidz.filter(|top| !is_rotten(top)).collect();
+                let raidz: Vec<_> = raidz.filter(|top| !self.is_unreliable(top)).collect();
                 if raidz.is_empty() {
                     return None;
                 }

@@ -17,9 +17,7 @@ pub(crate) struct Side {
     pub(crate) stands_in: bool,
     pub(crate) state: VdevState,
     pub(crate) is_writable: bool,
-    /// Whether it lacks something.
-    pub(crate) lacks: bool,
-    /// Which txgs: the first of each run, and how many.
+    /// Which txgs it lacks: the first of each run, and how many.
     pub(crate) missing: Vec<(u64, u64)>,
 }
 
@@ -111,7 +109,6 @@ impl View {
                     stands_in: leaf.flag("is_spare"),
                     state: known.condition().state,
                     is_writable: known.is_writable(),
-                    lacks: !known.missing().is_empty(),
                     missing: known
                         .missing()
                         .iter()

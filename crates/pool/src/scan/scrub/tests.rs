@@ -577,16 +577,7 @@ fn a_scrub_goes_on_when_nothing_is_left_to_resilver() {
     let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
     let churn = Churn::new(&pool, 71);
     pool.sync().unwrap();
-    let scan = ScanPhys {
-        function: FUNCTION_SCRUB,
-        state: STATE_SCANNING,
-        txg_max: pool.writer().unwrap().engine.open_txg().0,
-        to_examine: pool.space().allocated,
-        flags: FLAG_PAUSED,
-        ..ScanPhys::default()
-    };
-    pool.store_scan(ScanChange::Start(scan)).unwrap();
-    pool.run_scrub(scan, Course::begin(scan)).unwrap();
+    begin(&pool);
     assert!(!pool.start_resilver().unwrap());
     pool.start_scrub().unwrap();
     pool.wait_scrub().unwrap();

@@ -1,7 +1,10 @@
 //! Resilvers that are left and gone on with.
 
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
+use sim::WatchedDevice;
 use vdev::{Condition, Leaf, VdevAux, VdevState};
 
 use super::*;
@@ -252,37 +255,6 @@ fn a_device_that_lost_blocks_and_is_back_is_whole_after_a_resilver() {
     assert_alone(pool, &churn, folder.path(), &paths);
 }
 
-/// Writes that wait until they are let through.
-#[derive(Default)]
-struct Barred {
-    /// Whether they wait, and whether one does.
-    state: std::sync::Mutex<(bool, bool)>,
-    changed: std::sync::Condvar,
-}
-
-impl Barred {
-    fn meet(&self) {
-        let mut state = self.state.lock().unwrap();
-        while state.0 {
-            state.1 = true;
-            self.changed.notify_all();
-            state = self.changed.wait(state).unwrap();
-        }
-    }
-
-    fn set(&self, bars: bool) {
-        *self.state.lock().unwrap() = (bars, false);
-        self.changed.notify_all();
-    }
-
-    fn wait_for_one(&self) {
-        let mut state = self.state.lock().unwrap();
-        while !state.1 {
-            state = self.changed.wait(state).unwrap();
-        }
-    }
-}
-
 /// The writes of a txg miss a device that is back before they are done on the other side.
 #[test]
 fn a_txg_that_was_under_way_as_a_device_came_back_is_resilvered() {
@@ -290,24 +262,32 @@ fn a_txg_that_was_under_way_as_a_device_came_back_is_resilvered() {
     let (vdev, _) = mirror(folder.path());
     let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
     let mut churn = Churn::new(&pool, 32);
-    let barred = Arc::new(Barred::default());
+    let held = Arc::new(Mutex::new(None::<(Sender<()>, Receiver<()>)>));
     let a = leaf(&pool, "a.img");
-    let own = Arc::clone(&barred);
-    let watched = sim::WatchedDevice::writes(a.device().unwrap(), move |_, _| own.meet());
+    let next = Arc::clone(&held);
+    let watched = WatchedDevice::writes(a.device().unwrap(), move |_, _| {
+        let next = next.lock().unwrap().take();
+        if let Some((begun, go_on)) = next {
+            begun.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+    });
     a.set_device(Some(Arc::new(watched)));
     take_out(&pool, "b.img");
     churn.run(&pool, 2);
     pool.sync().unwrap();
-    barred.set(true);
+    let (begun, begins) = channel();
+    let (goes_on, go_on) = channel();
+    *held.lock().unwrap() = Some((begun, go_on));
     std::thread::scope(|scope| {
         scope.spawn(|| churn.run(&pool, 1));
-        barred.wait_for_one();
+        begins.recv().unwrap();
         let b = leaf(&pool, "b.img");
         b.set_condition(Condition::HEALTHY);
         let resilver = scope.spawn(|| pool.resilver_if_needed().unwrap());
         // One that begins before those writes are done has the time to.
         std::thread::sleep(std::time::Duration::from_millis(100));
-        barred.set(false);
+        goes_on.send(()).unwrap();
         assert!(resilver.join().unwrap());
     });
     pool.wait_scrub().unwrap();
