@@ -9,33 +9,20 @@
 # feature and direction (m: Millpond, k: the module): how it was where it was made, and after it was undone. What is wrong
 # is a line that begins with FAILED; the last line and the exit status say how many there are.
 set -u
-M=$(realpath "$1") D=$(realpath "$2")
+. "$(dirname "$0")/two-engines.sh"
 shift 2
-ONLY=" $* " failed=0 KEY=
-export MILLPOND_RUN=$D/run LC_ALL=C
-mkdir -p "$D/run" "$D/names" "$D/f" "$D/mnt"
-for name in zpool zfs; do ln -sf "$M" "$D/names/$name"; done
-cd "$D" || exit 1
-# pool and fs commands of one of both: k (the module) or m (Millpond)
-zp() { local who=$1; shift; if [ $who = k ]; then zpool "$@"; else PATH=$D/names:$PATH zpool "$@"; fi; }
-zf() { local who=$1; shift; if [ $who = k ]; then zfs "$@"; else PATH=$D/names:$PATH zfs "$@"; fi; }
-bad() { echo "FAILED: $F $dir: $*"; failed=$((failed+1)); }
-must() { "$@" > $D/log 2>&1 || { bad "$*"; tail -5 $D/log; return 1; }; }
-other() { [ $1 = k ] && echo m || echo k; }
+ONLY=" $* " KEY=
 states() { zp $1 get -H -o property,value all p | grep '^feature@' | sort; }
 state() { zp $1 get -H -o value feature@$F p; }
 sums() { (cd $D/mnt/p && find . -type f | sort | xargs -d '\n' -r sha256sum) 2>&1; }
 imp() { must zp $1 import -f -d $D/f -R $D/mnt p; [ -z "$KEY" ] || { echo passphrase | zf $1 load-key -a > /dev/null 2>&1; zf $1 mount -a; }; }
-scrub() { must zp $1 scrub -w p; zp $1 status p > $D/st; grep -q 'with 0 errors' $D/st && grep -q 'repaired 0B' $D/st && grep -q 'No known data errors' $D/st || { bad "scrub by $1"; cat $D/st; }; }
 files() { rm -f $D/f/*; for i in $(seq 1 $1); do truncate -s ${SIZE:-128M} $D/f/d$i; done; }
 data() { cp /bin/bash /etc/passwd $D/mnt/p/; cp -r /etc/default $D/mnt/p/; }
-compare() { # what of whom: states before and after
- cmp -s $1 $2 || { bad "$3"; diff $1 $2 | head -6; }; }
 one() { # a feature; how it is made and undone; the states that it may have then; whether there is a key; vdevs, files
  [ "$ONLY" = "  " ] || [[ $ONLY == *" $1 "* ]] || return
  F=$1; MAKE=$2; UNDO=$3; AFTER=$4; KEY=${5:-}; VDEVS=${6:-$D/f/d1}; N=${7:-1}; BEFORE=${8:-active}
  for w in m k; do
-  r=$(other $w); dir="$w to $r"; t0=$(cut -d. -f1 /proc/uptime)
+  r=$(other $w); at="$F $w to $r"; t0=$(seconds)
   files $N
   must zp $w create -f -O atime=off -R $D/mnt p $VDEVS || continue
   data; W=$w; $MAKE || bad "making it"
@@ -49,8 +36,8 @@ one() { # a feature; how it is made and undone; the states that it may have then
   sums > a1; states $r > a2; must zp $r export p || { zp $r export -f p; continue; }
   imp $w || continue; sums > b1; states $w > b2; compare a1 b1 "files back"; compare a2 b2 "features back"; scrub $w
   must zp $w export p || zp $w export -f p
-  zdb -e -p $D/f -bcc p > $D/zdb 2>&1; grep -q 'No leaks' $D/zdb || { bad "zdb"; grep -v '^$' $D/zdb | tail -5; }
-  echo "$F $dir: $BEFORE, then $s; $(wc -l < b1) files, $(($(cut -d. -f1 /proc/uptime)-t0)) s"
+  verify
+  echo "$at: $BEFORE, then $s; $(wc -l < b1) files, $(($(seconds)-t0)) s"
  done
 }
 nothing() { :; }
@@ -151,7 +138,7 @@ hold() { echo $1 > $P/zfs_scan_suspend_progress; echo $2 > $P/zfs_resilver_defer
 waits() { zp $1 status p > $D/st; [ "$(state $1)" = active ] && grep -q 'awaiting resilver' $D/st; }
 waiting() { # by whom
  for w in $1; do
-  r=$(other $w); F=resilver_defer dir="$w to $r, half-way"
+  r=$(other $w); F=resilver_defer; at="$F $w to $r, half-way"
   hold 1 0; export MILLPOND_TUNABLES=pool.resilver_defer_percent=0,pool.scrub_slice_blocks=1,pool.scan_memory_bytes=65536
   SIZE=512M files 3
   must zp $w create -f -O atime=off -O recordsize=4K -R $D/mnt p $D/f/d1 || continue
@@ -165,9 +152,9 @@ waiting() { # by whom
   for i in $(seq 300); do zp $r status p > $D/st; grep -q 'in progress\|awaiting' $D/st || break; sleep 1; done
   sleep 2; s=$(state $r); [ "$s" = enabled ] || bad "state in the end: $s"
   sums > b1; compare a1 b1 files; scrub $r; must zp $r detach p $D/f/d1; must zp $r detach p $D/f/d2; scrub $r
-  must zp $r export p; zdb -e -p $D/f -bcc p > $D/zdb 2>&1; grep -q 'No leaks' $D/zdb || { bad zdb; tail -5 $D/zdb; }
+  must zp $r export p; verify
   imp $w; sums > b1; compare a1 b1 "files back"; must zp $w export p
-  echo "resilver_defer $dir: active, then $s"
+  echo "$at: active, then $s"
  done
  hold 0 10; unset MILLPOND_TUNABLES
 }

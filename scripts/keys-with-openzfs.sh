@@ -9,18 +9,9 @@
 # golden pool `enc`, that one is changed by Millpond first, and then handed to the module. What is wrong is a line that
 # begins with FAILED; the last line and the exit status say how many there are.
 set -u
-M=$(realpath "$1") D=$(realpath "$2") IMAGE=${3:+$(realpath "$3")}
-failed=0
-export MILLPOND_RUN=$D/run LC_ALL=C
-mkdir -p "$D/run" "$D/names" "$D/f" "$D/keys" "$D/mnt"
-for name in zpool zfs; do ln -sf "$M" "$D/names/$name"; done
-cd "$D" || exit 1
-# pool and fs commands of one of both: k (the module) or m (Millpond)
-zp() { local who=$1; shift; if [ $who = k ]; then zpool "$@"; else PATH=$D/names:$PATH zpool "$@"; fi; }
-zf() { local who=$1; shift; if [ $who = k ]; then zfs "$@"; else PATH=$D/names:$PATH zfs "$@"; fi; }
-bad() { echo "FAILED: $at: $*"; failed=$((failed+1)); }
-must() { "$@" > $D/log 2>&1 || { bad "$*"; tail -3 $D/log; return 1; }; }
-other() { [ $1 = k ] && echo m || echo k; }
+. "$(dirname "$0")/two-engines.sh"
+IMAGE=${3:-}; [ -z "$IMAGE" ] || IMAGE=$(cd "$OLDPWD" && realpath "$IMAGE")
+mkdir -p keys
 key() { # a new key of a format, in a file
  case $1 in
  passphrase) echo "no horse $RANDOM $RANDOM" > keys/$2 ;;
@@ -38,8 +29,7 @@ load() { # keys that are not in files are those of the golden pool
  must zf $1 load-key -a
  zf $1 mount -a
 }
-scrub() { must zp $1 scrub -w $P; zp $1 status $P > $D/st; grep -q 'repaired 0B.*with 0 errors' $D/st || { bad "scrub by $1"; cat $D/st; }; }
-away() { must zp $1 export $P; zdb -e -p $D/f -bcc $P > $D/zdb 2>&1; grep -q 'No leaks' $D/zdb || { bad zdb; tail -3 $D/zdb; }; }
+away() { must zp $1 export $P; verify; }
 ciphers="aes-128-ccm aes-192-ccm aes-256-ccm aes-128-gcm aes-192-gcm aes-256-gcm"
 formats="passphrase hex raw"
 make() { # one file system with each cipher and kind of key, and one below it, by whom
@@ -61,9 +51,9 @@ change() { # by whom: files and keys
  must zf $1 snapshot -r $P@changed
 }
 handed() { # who has it now, and what the other one saw
- imp $1; sums > now; cmp -s $2 now || { bad "files, read by $1"; diff $2 now | head -6; }; scrub $1
+ imp $1; sums > now; compare $2 now "files, read by $1"; scrub $1
 }
-begun=$(cut -d. -f1 /proc/uptime)
+begun=$(seconds)
 for w in m k; do
  r=$(other $w) at="$w to $r" P=p
  rm -f f/*; truncate -s 512M f/d1
@@ -87,5 +77,5 @@ if [ -n "$IMAGE" ]; then
  handed m before; away m
  echo "$at: $(wc -l < before) files, attributes and links"
 fi
-echo "$failed failed, $(($(cut -d. -f1 /proc/uptime)-begun)) s"
+echo "$failed failed, $(($(seconds)-begun)) s"
 [ $failed = 0 ]
