@@ -1,13 +1,18 @@
-//! How fast checksums and compression are on one core: `speeds [BYTES…]` (4,096, 131,072 and 1,048,576). A line each:
-//! algorithm, what is done, which data, bytes a call, GB (10^9 bytes of plain data) in a second of this thread's CPU
-//! time, the best of five rounds; and the share of its size that data have once they are compressed.
+//! How fast checksums, compression and parity are on one core: `speeds [BYTES…]` (4,096, 131,072 and 1,048,576). A line
+//! each: algorithm, what is done, which data, bytes a call, GB (10^9 bytes of plain data) in a second of this thread's
+//! CPU time, the best of five rounds; and the share of its size that data have once they are compressed. Parity is that
+//! of eight columns (fewer if these were shorter than a sector of 4 KB), and lost columns are found again by the rows
+//! that are named.
 //!
 //! `half4k` is 2 KB of noise, then 2 KB of blanks, and so on; `alt8` is 8 bytes of each in turn.
 
 use std::hint::black_box;
 
 use base::ByteOrder;
-use millpond_codec::{Checksum, Compression, Salt, ZstdLevel, checksum, compress, decompress};
+use millpond_codec::{
+    Checksum, Compression, Salt, ZstdLevel, checksum, compress, decompress, generate_parity,
+    reconstruct,
+};
 
 const SIZES: [usize; 3] = [4 << 10, 128 << 10, 1 << 20];
 const ROUNDS: u32 = 5;
@@ -125,6 +130,52 @@ fn compressions(bytes: usize) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// The most columns of data that have parity here, and the least length of one.
+const COLUMNS_MAX: usize = 8;
+const SECTOR: usize = 4096;
+
+fn parities(bytes: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let (plain, len) = (data(bytes, 8), (bytes / COLUMNS_MAX).max(SECTOR));
+    let columns: Vec<&[u8]> = plain.chunks_exact(len).collect();
+    let mut rows = vec![vec![0; len]; 3];
+    for count in 1..=rows.len() {
+        let mut rooms: Vec<&mut [u8]> = rows.iter_mut().take(count).map(Vec::as_mut).collect();
+        let mut fault = None;
+        report(
+            &format!("raidz{count}"),
+            "generate",
+            "any",
+            bytes,
+            &mut || {
+                fault = generate_parity(black_box(&columns), &mut rooms).err();
+            },
+        );
+        fault.map_or(Ok(()), Err)?;
+    }
+    let used = [&[0][..], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
+    for used in used.into_iter().filter(|used| used.len() <= columns.len()) {
+        let known: Vec<_> = (columns.iter().enumerate())
+            .map(|(column, bytes)| (column >= used.len()).then_some(*bytes))
+            .collect();
+        let there: Vec<_> = (rows.iter().enumerate())
+            .map(|(row, bytes)| used.contains(&row).then_some(bytes.as_slice()))
+            .collect();
+        let mut found = vec![vec![0; len]; used.len()];
+        let mut lost: Vec<_> = found
+            .iter_mut()
+            .map(Vec::as_mut_slice)
+            .enumerate()
+            .collect();
+        let name: String = used.iter().map(|row| ["p", "q", "r"][*row]).collect();
+        let mut fault = None;
+        report(&name, "reconstruct", "any", bytes, &mut || {
+            fault = reconstruct(black_box(&known), &there, &mut lost).err();
+        });
+        fault.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let given: Vec<usize> = std::env::args()
         .skip(1)
@@ -137,6 +188,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for bytes in sizes {
         checksums(bytes);
         compressions(bytes)?;
+        parities(bytes)?;
     }
     Ok(())
 }

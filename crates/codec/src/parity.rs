@@ -18,8 +18,8 @@ use kernel::{CHUNK, Kernel};
 /// The most rows of parity there are.
 pub const PARITY_ROWS_MAX: usize = 3;
 
-/// The rows of a chunk.
-type Rows = [[u8; CHUNK]; PARITY_ROWS_MAX];
+/// The rows of a chunk, of which those that are not wanted are empty.
+type Rows<'a> = [&'a mut [u8]; PARITY_ROWS_MAX];
 
 /// Writes the rows of parity of `data` (in the order of the columns) to `parity`: P, then Q, then R. Rows are as long
 /// as the longest column; what is longer is filled with zeros.
@@ -35,22 +35,21 @@ fn generate_with(
     data: &[&[u8]],
     parity: &mut [&mut [u8]],
 ) -> Result<(), CodecError> {
-    let columns: Vec<_> = data.iter().copied().map(Some).collect();
     let longest = parity.iter().map(|row| row.len()).max().unwrap_or(0);
     let too_short = |row: &[u8]| data.iter().any(|column| column.len() > row.len());
     if parity.len() > PARITY_ROWS_MAX || parity.iter().any(|row| too_short(row)) {
         return Err(CodecError::ParityShape);
     }
-    let mut rows: Rows = [[0; CHUNK]; PARITY_ROWS_MAX];
     for start in (0..longest).step_by(CHUNK) {
-        let len = CHUNK.min(longest - start);
-        sum_columns(kernel, &columns, (start, len), &mut rows[..parity.len()]);
-        for (row, sums) in parity.iter_mut().zip(&rows) {
-            if let Some(room) = row.get_mut(start..) {
-                let len = len.min(room.len());
-                room[..len].copy_from_slice(&sums[..len]);
-            }
+        let mut rows = Rows::default();
+        for (row, room) in rows.iter_mut().zip(parity.iter_mut()) {
+            let end = room.len().min(start + CHUNK);
+            *row = room.get_mut(start..end).unwrap_or_default();
         }
+        let columns = data
+            .iter()
+            .map(|column| column.get(start..).unwrap_or_default());
+        sum_columns(kernel, columns, &mut rows);
     }
     Ok(())
 }
@@ -85,12 +84,21 @@ fn reconstruct_with(
     let Some(inverse) = matrix::inverse(&rows_used, &columns, data.len()) else {
         return Err(CodecError::ParityShape);
     };
-    let rows_count = rows_used.iter().max().map_or(0, |last| last + 1);
     let longest = lost.iter().map(|(_, room)| room.len()).max().unwrap_or(0);
-    let mut rows: Rows = [[0; CHUNK]; PARITY_ROWS_MAX];
+    let mut sums = [[0; CHUNK]; PARITY_ROWS_MAX];
     for start in (0..longest).step_by(CHUNK) {
         let len = CHUNK.min(longest - start);
-        sum_columns(kernel, data, (start, len), &mut rows[..rows_count]);
+        let mut rows = Rows::default();
+        for (row, sums) in sums.iter_mut().enumerate() {
+            if rows_used.contains(&row) {
+                rows[row] = &mut sums[..len];
+            }
+        }
+        let columns = data.iter().map(|column| {
+            let bytes = column.and_then(|column| column.get(start..));
+            bytes.unwrap_or_default()
+        });
+        sum_columns(kernel, columns, &mut rows);
         for (row, bytes) in &used {
             let bytes = bytes.get(start..).unwrap_or_default();
             let bytes = &bytes[..len.min(bytes.len())];
@@ -131,17 +139,21 @@ fn check_shapes(
     }
 }
 
-/// The parity of one chunk of the columns, those that are not there taken for zeros. No more than [`CHUNK`] bytes.
-fn sum_columns(
+/// The parity of what is left of the columns, those that are not there empty, for as long as the rows are: at most
+/// [`CHUNK`].
+fn sum_columns<'a>(
     kernel: Kernel,
-    data: &[Option<&[u8]>],
-    (start, len): (usize, usize),
-    rows: &mut [[u8; CHUNK]],
+    mut columns: impl Iterator<Item = &'a [u8]>,
+    rows: &mut Rows<'_>,
 ) {
-    rows.iter_mut().for_each(|row| row[..len].fill(0));
-    for column in data {
-        let bytes = column.and_then(|column| column.get(start..));
-        let bytes = bytes.unwrap_or_default();
-        kernel.step(rows, &bytes[..len.min(bytes.len())], len);
+    // Before the first one there are zeros, which stay what they are.
+    let first = columns.next().unwrap_or_default();
+    for row in rows.iter_mut() {
+        let there = first.len().min(row.len());
+        row[..there].copy_from_slice(&first[..there]);
+        row[there..].fill(0);
+    }
+    for column in columns {
+        kernel.step(rows, column);
     }
 }

@@ -9,6 +9,7 @@
     reason = "kernels compiled for CPU features that are detected first"
 )]
 
+use super::Rows;
 use super::field::{POLYNOMIAL, multiply};
 
 /// How many bytes of a column are worked on at a time: three rows of them and one column stay in the first cache.
@@ -55,23 +56,22 @@ impl Kernel {
         Self::usable().last().unwrap_or(Self::Portable)
     }
 
-    /// Adds the next column to rows of `len` bytes, as if zeros followed it: `P + D`, `2 Q + D`, `4 R + D`.
-    pub(super) fn step(self, rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-        debug_assert!(column.len() <= len && len <= CHUNK);
+    /// Adds as much of the next column as each row is long, as if zeros followed it: `P + D`, `2 Q + D`, `4 R + D`.
+    pub(super) fn step(self, rows: &mut Rows<'_>, column: &[u8]) {
         match self {
-            Self::Portable => step(rows, column, len),
+            Self::Portable => step(rows, column),
             // SAFETY: a kernel is only named where the CPU has its features (`usable`).
             #[cfg(target_arch = "x86_64")]
-            Self::Ssse3 => unsafe { x86::step_ssse3(rows, column, len) },
+            Self::Ssse3 => unsafe { x86::step_ssse3(rows, column) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { x86::step_avx2(rows, column, len) },
+            Self::Avx2 => unsafe { x86::step_avx2(rows, column) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { x86::step_avx512(rows, column, len) },
+            Self::Avx512 => unsafe { x86::step_avx512(rows, column) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
-            Self::Neon => unsafe { neon::step_neon(rows, column, len) },
+            Self::Neon => unsafe { neon::step_neon(rows, column) },
         }
     }
 
@@ -133,28 +133,21 @@ fn doubled(element: u8) -> u8 {
 }
 
 #[inline(always)]
-fn step(rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-    let (there, len) = (column.len(), len.min(CHUNK));
-    if let Some(row) = rows.get_mut(0) {
-        for (sum, byte) in row.iter_mut().zip(column) {
-            *sum ^= byte;
-        }
+fn step([p, q, r]: &mut Rows<'_>, column: &[u8]) {
+    for (sum, byte) in p.iter_mut().zip(column) {
+        *sum ^= byte;
     }
-    if let Some(row) = rows.get_mut(1) {
-        for (sum, byte) in row.iter_mut().zip(column) {
-            *sum = doubled(*sum) ^ byte;
-        }
-        for sum in row.get_mut(there..len).unwrap_or_default() {
-            *sum = doubled(*sum);
-        }
+    for (sum, byte) in q.iter_mut().zip(column) {
+        *sum = doubled(*sum) ^ byte;
     }
-    if let Some(row) = rows.get_mut(2) {
-        for (sum, byte) in row.iter_mut().zip(column) {
-            *sum = doubled(doubled(*sum)) ^ byte;
-        }
-        for sum in row.get_mut(there..len).unwrap_or_default() {
-            *sum = doubled(doubled(*sum));
-        }
+    for sum in q.get_mut(column.len()..).unwrap_or_default() {
+        *sum = doubled(*sum);
+    }
+    for (sum, byte) in r.iter_mut().zip(column) {
+        *sum = doubled(doubled(*sum)) ^ byte;
+    }
+    for sum in r.get_mut(column.len()..).unwrap_or_default() {
+        *sum = doubled(doubled(*sum));
     }
 }
 
@@ -166,7 +159,7 @@ fn add_multiple(sums: &mut [u8], source: &[u8], halves: &Halves) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{CHUNK, Halves, add_multiple, step};
+    use super::{Halves, Rows, add_multiple, step};
     use std::arch::x86_64::{
         __m128i, __m256i, __m512i, _mm_and_si128, _mm_loadu_si128, _mm_set1_epi8, _mm_shuffle_epi8,
         _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128, _mm256_and_si256,
@@ -177,18 +170,18 @@ mod x86 {
     };
 
     #[target_feature(enable = "ssse3")]
-    pub(super) fn step_ssse3(rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-        step(rows, column, len);
+    pub(super) fn step_ssse3(rows: &mut Rows<'_>, column: &[u8]) {
+        step(rows, column);
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn step_avx2(rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-        step(rows, column, len);
+    pub(super) fn step_avx2(rows: &mut Rows<'_>, column: &[u8]) {
+        step(rows, column);
     }
 
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) fn step_avx512(rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-        step(rows, column, len);
+    pub(super) fn step_avx512(rows: &mut Rows<'_>, column: &[u8]) {
+        step(rows, column);
     }
 
     #[target_feature(enable = "ssse3")]
@@ -274,14 +267,14 @@ mod x86 {
 
 #[cfg(target_arch = "aarch64")]
 mod neon {
-    use super::{CHUNK, Halves, add_multiple, step};
+    use super::{Halves, Rows, add_multiple, step};
     use std::arch::aarch64::{
         vandq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vqtbl1q_u8, vshrq_n_u8, vst1q_u8,
     };
 
     #[target_feature(enable = "neon")]
-    pub(super) fn step_neon(rows: &mut [[u8; CHUNK]], column: &[u8], len: usize) {
-        step(rows, column, len);
+    pub(super) fn step_neon(rows: &mut Rows<'_>, column: &[u8]) {
+        step(rows, column);
     }
 
     #[target_feature(enable = "neon")]
