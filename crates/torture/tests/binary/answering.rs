@@ -1,5 +1,6 @@
 //! Daemons that are stopped, that are in another PID namespace, and that nobody waits for any more.
 
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -218,11 +219,7 @@ fn a_daemon_of_a_pool_with_a_new_guid_is_not_taken_for_dead() {
     }
     // Nothing but the record would go if it were.
     session.ok(&["zpool", "export", "-f", "tank"]);
-    let begin = Instant::now();
-    while !session.daemons().is_empty() {
-        assert!(begin.elapsed() < LONG, "it was not exported");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("it is exported", || session.daemons().is_empty());
     session.import("tank", &[]);
     session.export_clean("tank");
 }
@@ -310,10 +307,7 @@ fn an_import_whose_daemon_is_told_to_end_while_it_mounts_has_failed() {
         }
         signal("-TERM", &daemon_of(&session, "tank"));
         let output = child.wait_with_output().expect("it ends");
-        while is_mounted() {
-            assert!(begin.elapsed() < LONG, "mounts are left");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("no mount is left", || !is_mounted());
         output
     };
     // Where this process gets no CPU for long, all may be mounted before the signal comes.

@@ -1,5 +1,6 @@
 //! Mounts that somebody uses: who it is, and those who end in a moment.
 
+use crate::patience::PATIENCE;
 use crate::session::{Session, path};
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -374,10 +375,7 @@ fn copies_elsewhere_end_with_what_force_unmounts() {
             if said.contains("Transport endpoint is not connected") {
                 return;
             }
-            assert!(
-                begin.elapsed() < std::time::Duration::from_secs(30),
-                "{name}: {asked:?}"
-            );
+            assert!(begin.elapsed() < PATIENCE, "{name}: {asked:?}");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
     };

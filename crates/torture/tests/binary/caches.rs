@@ -1,9 +1,10 @@
 //! Cache devices, as a user has them.
 
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Large enough that the device keeps a log of what it holds.
 const CACHE_MEBIBYTES: u64 = 1200;
@@ -60,14 +61,6 @@ fn contents(session: &Session, dataset: &str) -> Vec<Vec<u8>> {
 fn again(session: &mut Session) {
     session.export("tank");
     session.import("tank", &[]);
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// What zdb says of the log blocks of a cache device, where it is there.

@@ -1,15 +1,12 @@
 //! `zpool events`: what happened is there, in OpenZFS's words, for as long as the pool is imported.
 
+use crate::patience::until;
 use crate::session::Session;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 const HEADER: &str = "TIME                           CLASS\n";
-/// What is awaited comes within this time.
-const PROMPT: Duration = Duration::from_secs(20);
-
 /// The classes of a list, oldest first.
 fn classes(session: &Session, pool: &str) -> Vec<String> {
     let text = session.ok(&["zpool", "events", "-H", pool]);
@@ -186,11 +183,9 @@ fn later_events_are_followed() {
         .expect("the binary runs");
     let mut follower = Running(follower);
     let wait_for = |wanted: &str| {
-        let started = Instant::now();
-        while !fs::read_to_string(&out).expect("text").contains(wanted) {
-            assert!(started.elapsed() < PROMPT, "{wanted}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(wanted, || {
+            fs::read_to_string(&out).expect("text").contains(wanted)
+        });
     };
     wait_for("sysevent.fs.zfs.pool_create");
     session.ok(&["zfs", "snapshot", "tank@now"]);

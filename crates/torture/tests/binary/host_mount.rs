@@ -1,12 +1,9 @@
 //! File systems of the host that tests mount for their images: unmounted when they go away.
 
+use crate::patience::until;
 use crate::session::path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// So long after an export nothing of it is open any more.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A mount of the host's.
 pub(crate) struct HostMount {
@@ -52,11 +49,8 @@ impl HostMount {
 
 /// A daemon that has just answered "exported" has files open until its process has ended.
 fn succeeds(command: &mut Command) {
-    let begun = Instant::now();
-    while !command.status().expect("it runs").success() {
-        assert!(begun.elapsed() < PATIENCE, "{command:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let what = format!("{command:?}");
+    until(&what, || command.status().expect("it runs").success());
 }
 
 impl Drop for HostMount {

@@ -44,6 +44,7 @@ mod old_versions;
 mod owners;
 mod packages;
 mod partitions;
+mod patience;
 mod primary_cache;
 mod programs;
 mod progress;

@@ -3,6 +3,7 @@
 
 mod exposition;
 
+use crate::patience::PATIENCE;
 use crate::session::{Session, path};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -26,10 +27,7 @@ fn scraped(socket: &Path, mount: &Path, query: &str, wanted: &str) -> String {
                 return text;
             }
         }
-        assert!(
-            begin.elapsed() < Duration::from_secs(60),
-            "{wanted}: {text}"
-        );
+        assert!(begin.elapsed() < PATIENCE, "{wanted}: {text}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

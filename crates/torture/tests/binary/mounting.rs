@@ -1,5 +1,6 @@
 //! `mount -t zfs`, by its helper, and what a remount changes.
 
+use crate::patience::until;
 use crate::register::{USER, as_user};
 use crate::session::{Session, path};
 use serde_json::Value;
@@ -196,14 +197,7 @@ fn what_mount_changes_by_itself_holds_for_the_file_system() {
             != old
     };
     let becomes = |wanted: bool| {
-        let begin = std::time::Instant::now();
-        while is_kept() != wanted {
-            assert!(
-                begin.elapsed() < std::time::Duration::from_secs(30),
-                "{wanted}"
-            );
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        until("access times are kept, or not", || is_kept() == wanted);
     };
     becomes(true);
     remount("noatime");
@@ -226,14 +220,7 @@ fn what_mount_changes_by_itself_holds_for_the_file_system() {
         let own = entries.iter().find(|entry| entry.path == place);
         own.expect("mounted").flags.read_only
     };
-    let begin = std::time::Instant::now();
-    while !shown_read_only() {
-        assert!(
-            begin.elapsed() < std::time::Duration::from_secs(30),
-            "it says so"
-        );
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    until("it says so", shown_read_only);
     assert!(fs::write(&file, "third").is_err());
     session.export_clean("tank");
 }

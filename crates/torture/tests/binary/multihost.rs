@@ -1,5 +1,6 @@
 //! Pools that several hosts can reach: two daemons that do not know each other, and see no locks, over one image.
 
+use crate::patience::{PATIENCE, until};
 use crate::session::{Session, path};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -7,7 +8,6 @@ use std::time::{Duration, Instant};
 
 /// A host that writes every tenth of a second, and gives a pool up after one: imports wait for two.
 const LIMITS: &str = "device.locked=0,pool.multihost_interval_ms=100";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn host(number: u32) -> Option<Session> {
     let mut session = Session::new()?;
@@ -178,11 +178,10 @@ fn a_host_that_was_held_up_goes_on_if_nobody_took_the_pool() {
     signal(&first, Signal::STOP);
     std::thread::sleep(Duration::from_millis(1500));
     signal(&first, Signal::CONT);
-    let begun = Instant::now();
-    while !first.ok(&["zpool", "status", "tank"]).contains("SUSPENDED") {
-        assert!(begun.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("it is suspended", || {
+        let status = first.ok(&["zpool", "status", "tank"]);
+        status.contains("SUSPENDED")
+    });
     first.ok(&["zpool", "clear", "tank"]);
     fs::write(first.mount("tank").join("file"), "goes on\n").expect("written");
     first.ok(&["zpool", "sync"]);

@@ -1,6 +1,7 @@
 //! `millpond nbd`: volumes and snapshots of some, as clients of NBD that we did not write see them. Needs nbdinfo,
 //! nbdcopy and qemu-img; what is not installed is skipped.
 
+use crate::patience::until;
 use crate::served_disks::noise;
 use crate::session::{Session, path};
 use std::fs;
@@ -8,7 +9,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A server of volumes; it ends when this goes away.
 pub(super) struct Server {
@@ -64,14 +64,10 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> Option<String> {
 
 /// Returns when the daemon has heard that all clients are gone.
 fn released(session: &mut Session) {
-    let begun = Instant::now();
-    while !session.run(&["zpool", "export", "tank"]).status.success() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it is still in use"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("nobody uses it", || {
+        let exported = session.run(&["zpool", "export", "tank"]);
+        exported.status.success()
+    });
     session.import("tank", &[]);
 }
 

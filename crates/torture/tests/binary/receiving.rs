@@ -1,11 +1,11 @@
 //! `zfs receive`: what one pool sent is in the other as it was, what may not be received is refused as OpenZFS refuses
 //! it, and a stream that breaks off leaves nothing, or what can go on.
 
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Two pools, `one` with a file system of two snapshots: in the second, files changed, came and went.
 fn two_pools() -> Option<Session> {
@@ -436,17 +436,12 @@ fn a_receive_under_way_is_in_nobodys_way() {
         let mut child = command.spawn().expect("it runs");
         let mut input = child.stdin.take().expect("a pipe");
         std::io::Write::write_all(&mut input, &step[..step.len() / 2]).expect("it is read");
-        let begun = Instant::now();
-        while !session
-            .ok(&["zpool", "history", "-i", "two"])
-            .contains(if force { "finish receiving" } else { "%recv" })
-        {
-            assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "it does not begin"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let begins = if force { "finish receiving" } else { "%recv" };
+        until("it begins", || {
+            session
+                .ok(&["zpool", "history", "-i", "two"])
+                .contains(begins)
+        });
         let errors = session.refused(&["zpool", "export", "two"]);
         assert!(errors.contains("pool is busy"), "{errors}");
         let errors = session.refused(&["zfs", "destroy", "-r", "two/a"]);

@@ -3,11 +3,12 @@
 
 use super::lifecycle::kill_server;
 use super::session::Session;
+use crate::patience::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// So many ranges the lists here have, each of which costs a txg, and a rest after it.
 const RANGES: u64 = 250;
@@ -46,13 +47,7 @@ fn bookmarks(session: &Session) -> Vec<String> {
 
 /// Waits until there are just these bookmarks.
 fn await_bookmarks(session: &Session, wanted: &[&str]) {
-    let begun = Instant::now();
-    while bookmarks(session) != wanted {
-        let found = bookmarks(session);
-        let patience = Duration::from_secs(20);
-        assert!(begun.elapsed() < patience, "{found:?}, not {wanted:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(&format!("{wanted:?}"), || bookmarks(session) == wanted);
 }
 
 /// Starts the command, and returns when its bookmark is there.

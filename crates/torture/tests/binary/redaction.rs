@@ -1,6 +1,7 @@
 //! `zfs redact` and redacted streams: what all redaction snapshots changed is left out, reads as an error where it was
 //! received, and comes with what is sent later.
 
+use crate::patience::until;
 use crate::receiving::{assert_same, noise, piped, refused};
 use crate::sending::sent;
 use crate::session::{Session, path};
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stream::{Change, Record, StreamError};
 
 /// Two pools; `one/a@1` has files of which clones changed some.
@@ -240,21 +241,14 @@ fn a_range_without_end_is_stopped_like_any_stream() {
     assert!(refused.contains("busy"), "{refused}");
     child.kill().expect("it is there");
     child.wait().expect("it ends");
-    let begun = Instant::now();
     // What came is there to go on with, or to be given up.
-    while !session
-        .run(&["zfs", "receive", "-A", "two/a"])
-        .status
-        .success()
-    {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("it is given up", || {
+        let given_up = session.run(&["zfs", "receive", "-A", "two/a"]);
+        given_up.status.success()
+    });
     for (options, left) in [("-s", "two\ntwo/a\n"), ("", "two\n")] {
         let child = receive_endless(&session, options);
-        let begun = Instant::now();
         session.ok(&["zpool", "export", "-f", "two"]);
-        assert!(begun.elapsed() < Duration::from_secs(20), "it went on");
         let output = child.wait_with_output().expect("it ends");
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(told.contains("the pool is about to be closed"), "{told}");

@@ -1,6 +1,7 @@
 //! Pools that were served here and are not exported: they are told of, and come back by their names alone.
 
 use crate::lifecycle::kill_server;
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Nobody, where there is one.
 pub(crate) const USER: u32 = 65534;
@@ -95,11 +96,7 @@ fn a_daemon_that_a_signal_ends_is_expected_back() {
         let sent = Command::new("kill").arg(pid.to_string()).status();
         assert!(sent.expect("kill runs").success());
     }
-    let begin = Instant::now();
-    while !session.daemons().is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it ends");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("they end", || session.daemons().is_empty());
     let list = session.run(&["zpool", "list", "-H"]);
     let parts = [": not running since ", "tank.img, ", "second.img: millpond"];
     assert_noted(&list, "tank", &parts);
@@ -233,10 +230,10 @@ fn a_logout_loses_neither_daemons_nor_pools() {
             .expect("runs")
             .success()
     );
-    let begin = Instant::now();
-    while !errors(&run(&["zpool", "list"])).contains(&format!("{name}: not running (last ")) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "it is noted");
-    }
+    let noted = format!("{name}: not running (last ");
+    until("it is noted", || {
+        errors(&run(&["zpool", "list"])).contains(&noted)
+    });
     let back = run(&["zpool", "import", &name]);
     assert!(back.status.success(), "{back:?}");
     // Nobody else reads a pool past the modes of its files.

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::patience::until;
 use crate::served_disks::{
-    self, LIMITS, Store, far, health, import, kill, noise, scrub_finds_nothing, signal, until,
+    self, LIMITS, Store, far, health, import, kill, noise, scrub_finds_nothing, signal,
     wait_health, wait_resilvered, write_durably,
 };
 use crate::session::{Session, path};

@@ -7,12 +7,13 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::certificates::{Authority, Identity};
+use crate::patience::until;
 use crate::served_disks::noise;
 use crate::session::{Session, path};
 
@@ -195,14 +196,10 @@ fn exchange(stream: &mut (impl Read + Write), bytes: &[u8]) {
 
 /// Returns when the daemon has heard that all clients are gone.
 fn released(session: &mut Session) {
-    let begun = Instant::now();
-    while !session.run(&["zpool", "export", "tank"]).status.success() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it is still in use"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("nobody uses it", || {
+        let exported = session.run(&["zpool", "export", "tank"]);
+        exported.status.success()
+    });
     session.import("tank", &[]);
 }
 

@@ -1,5 +1,6 @@
 //! `zfs send`: what OpenZFS sent of a pool is sent byte for byte, and a stream that is under way is in nobody's way.
 
+use crate::patience::until;
 use crate::session::Session;
 use format::NvList;
 use format::nvlist::Value;
@@ -8,7 +9,6 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 use stream::{Part, Reader, Record, ResumeToken, begin_name, decode_list};
 
 /// What a command writes to its standard output.
@@ -408,12 +408,10 @@ fn stuck(session: &Session) -> Child {
 }
 
 /// Waits for a command; what it said.
-fn ended(mut child: Child, within: Duration) -> String {
-    let begun = Instant::now();
-    while child.try_wait().expect("it can be waited for").is_none() {
-        assert!(begun.elapsed() < within, "it hangs");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn ended(mut child: Child) -> String {
+    until("it ends", || {
+        child.try_wait().expect("it can be waited for").is_some()
+    });
     let output = child.wait_with_output().expect("it ends");
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -424,7 +422,6 @@ fn a_stream_under_way_is_in_nobodys_way() {
     let Some(mut session) = pool_with_snapshots() else {
         return;
     };
-    let patience = Duration::from_secs(20);
     let child = stuck(&session);
     let errors = session.refused(&["zfs", "destroy", "tank/a@two"]);
     assert!(errors.contains("dataset is busy"), "{errors}");
@@ -437,22 +434,17 @@ fn a_stream_under_way_is_in_nobodys_way() {
     // Who reads the stream goes: so does the command, and the daemon goes on.
     let mut child = child;
     drop(child.stdout.take());
-    let errors = ended(child, patience);
+    let errors = ended(child);
     assert!(errors.contains("cannot send 'tank/a@two'"), "{errors}");
 
     // The command goes.
     let mut child = stuck(&session);
     child.kill().expect("it is killed");
     child.wait().expect("it ends");
-    let begun = Instant::now();
-    while !session
-        .run(&["zfs", "destroy", "tank/a@two"])
-        .status
-        .success()
-    {
-        assert!(begun.elapsed() < patience, "the daemon still sends");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the daemon sends no more", || {
+        let destroyed = session.run(&["zfs", "destroy", "tank/a@two"]);
+        destroyed.status.success()
+    });
     session.export_clean("tank");
 }
 
@@ -463,7 +455,7 @@ fn a_forced_export_ends_a_stream() {
     };
     let child = stuck(&session);
     session.ok(&["zpool", "export", "-f", "tank"]);
-    ended(child, Duration::from_secs(20));
+    ended(child);
     session.import("tank", &[]);
     let file = session.images().join("stream");
     let output = session

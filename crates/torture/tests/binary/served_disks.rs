@@ -5,13 +5,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::patience::until;
 use crate::session::{Running, Session, path};
 
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Servers that went away are asked again soon.
 pub(crate) const LIMITS: &str = "pool.reconnect_min_ms=50,pool.reconnect_max_ms=200";
 
@@ -25,15 +24,6 @@ pub(crate) fn signal(session: &Session, signal: Signal) {
 pub(crate) fn kill(session: &Session) {
     signal(session, Signal::KILL);
     until("the daemons are gone", || session.daemons().is_empty());
-}
-
-/// Waits for something.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Waits for the end of the resilver that begins when a device has come back.
@@ -182,12 +172,7 @@ pub(crate) fn health(session: &Session) -> String {
 }
 
 pub(crate) fn wait_health(far: &Session, wanted: &str) {
-    let begun = Instant::now();
-    while health(far) != wanted {
-        let status = || far.ok(&["zpool", "status", "far"]);
-        assert!(begun.elapsed() < PATIENCE, "not {wanted}: {}", status());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(wanted, || health(far) == wanted);
 }
 
 pub(crate) fn scrub_finds_nothing(session: &Session) {

@@ -1,6 +1,7 @@
 //! Where it is asked for, the daemon's session has more weight than a program while programs ask, and that of a program
 //! otherwise.
 
+use crate::patience::until;
 use crate::session::Session;
 use std::fs;
 use std::path::Path;
@@ -67,11 +68,9 @@ fn who_asks_raises_it_and_who_is_silent_lets_it_go() {
     let place = session.mount("tank");
     let is_raised = beside_programs(|| asks_until(&session, &place, -5));
     assert!(is_raised, "it is not raised");
-    let deadline = Instant::now() + Duration::from_secs(300);
-    while nice_of_server(&session) != Some(0) {
-        assert!(Instant::now() < deadline, "it stays raised");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("it is not raised any more", || {
+        nice_of_server(&session) == Some(0)
+    });
     session.export_clean("tank");
 }
 

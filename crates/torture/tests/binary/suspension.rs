@@ -1,6 +1,7 @@
 //! Devices that fail under a served pool: a host file system that is full, an image that was cut off or removed.
 
 use crate::host_mount::HostMount;
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::fs;
 use std::io::Write;
@@ -241,10 +242,6 @@ fn a_pool_whose_image_is_gone_is_given_up_by_force_at_once() {
         let sent = Command::new("kill").arg(pid.to_string()).status();
         assert!(sent.expect("kill runs").success());
     }
-    let begin = Instant::now();
-    while !session.daemons().is_empty() {
-        assert!(begin.elapsed() < PROMPT, "it ends");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("it ends", || session.daemons().is_empty());
     assert!(!is_mounted(&session));
 }

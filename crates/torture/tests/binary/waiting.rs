@@ -1,11 +1,28 @@
 //! `zpool wait` and `zfs wait`: they return when the work has ended, and not before.
 
+use crate::patience::until;
 use crate::session::Session;
 use std::fs::{self, File};
+use std::process::Child;
 use std::time::Duration;
 
 /// What runs beside a command that should not have ended, is given so long.
 const MOMENT: Duration = Duration::from_millis(700);
+
+/// A command whose wait has begun.
+fn begin(session: &Session, arguments: &[&str]) -> Child {
+    let mut child = session.spawn(arguments);
+    let descriptors = format!("/proc/{}/fd", child.id());
+    until("it asks the daemon", || {
+        let open = fs::read_dir(&descriptors).expect("a process of ours");
+        open.flatten().any(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+        })
+    });
+    std::thread::sleep(MOMENT);
+    assert!(child.try_wait().expect("a child").is_none());
+    child
+}
 
 #[test]
 fn scrubs_and_frees_are_waited_for() {
@@ -58,17 +75,14 @@ fn removed_files_are_waited_for_while_they_are_open() {
         file
     };
     let file = open_and_remove();
-    let mut waiting = session.spawn(&["zfs", "wait", "-t", "deleteq", "tank/a"]);
-    std::thread::sleep(MOMENT);
-    assert!(waiting.try_wait().expect("a child").is_none());
+    let mut waiting = begin(&session, &["zfs", "wait", "-t", "deleteq", "tank/a"]);
     session.ok(&["zfs", "wait", "tank"]);
     drop(file);
     assert!(waiting.wait().expect("a child").success());
 
     // A file that is open keeps its file system mounted, and the wait goes on.
     let file = open_and_remove();
-    let mut waiting = session.spawn(&["zfs", "wait", "tank/a"]);
-    std::thread::sleep(MOMENT);
+    let mut waiting = begin(&session, &["zfs", "wait", "tank/a"]);
     session.refused(&["zfs", "unmount", "-f", "tank/a"]);
     assert!(waiting.try_wait().expect("a child").is_none());
     drop(file);
@@ -78,8 +92,7 @@ fn removed_files_are_waited_for_while_they_are_open() {
 
     // The end of the pool ends the wait.
     let file = open_and_remove();
-    let mut waiting = session.spawn(&["zfs", "wait", "tank/a"]);
-    std::thread::sleep(MOMENT);
+    let mut waiting = begin(&session, &["zfs", "wait", "tank/a"]);
     session.ok(&["zpool", "export", "-f", "tank"]);
     assert!(waiting.wait().expect("a child").success());
     drop(file);

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::patience::until;
 use crate::served_disks::{
-    LIMITS, Store, far, health, import, noise, scrub_finds_nothing, signal, until, write_durably,
+    LIMITS, Store, far, health, import, noise, scrub_finds_nothing, signal, write_durably,
 };
 use crate::session::{Running, Session};
 
@@ -124,14 +125,10 @@ fn send_signal(child: &Child) {
 }
 
 fn ended_by_signal(child: &mut Child) {
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("our child") {
-            break status;
-        }
-        assert!(begun.elapsed() < PROMPT, "it waits in spite of a signal");
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    until("a signal ends it", || {
+        child.try_wait().expect("our child").is_some()
+    });
+    let status = child.wait().expect("our child");
     assert_eq!(status.signal(), Some(15), "{status}");
 }
 

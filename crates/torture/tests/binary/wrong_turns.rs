@@ -1,20 +1,14 @@
 //! What looks like one thing on a command line, and is another.
 
 use crate::host_mount::HostMount;
+use crate::patience::until;
 use crate::session::{Session, path};
 use std::path::Path;
 use std::process::Output;
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// No pool was made. The daemon of one that was destroyed, or not made after all, ends a moment after the command.
 fn no_daemon_is_left(session: &Session) {
-    let begun = Instant::now();
-    while !session.daemons().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "a pool was made");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("no pool was made", || session.daemons().is_empty());
 }
 
 /// Words that stand for a layout or a class of devices are never names of files, and a pool is mounted below no

@@ -6,9 +6,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::certificates::Authority;
-use crate::served_disks::{
-    Store, far, import, kill, noise, scrub_finds_nothing, until, write_durably,
-};
+use crate::patience::until;
+use crate::served_disks::{Store, far, import, kill, noise, scrub_finds_nothing, write_durably};
 use crate::session::{Running, Session, path};
 
 /// The certificates that a client goes by.
