@@ -10,7 +10,7 @@ tools=target/openzfs/run; ztest=${ZTEST:-$tools/ztest}; zdb=${ZDB:-$tools/zdb}
 ztest=$(realpath "$ztest"); zdb=$(realpath "$zdb")
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
 export HOME=$folder MILLPOND_RUN=$folder/run ZFS_HOSTID=7 PATH=$(dirname "$zdb"):$PATH # ztest calls zdb, too
-kinds=("-K raidz -m 0 -R 1" "-K raidz -m 0 -R 2 -r 5" "-K draid -m 0" "-K draid -m 0 -R 2 -D 3 -r 8 -S 2" "-m 2 -r 1" "-m 3 -r 1" "-K raidz -m 0 -R 3 -r 6" "-K eraidz -m 0")
+kinds=("-K raidz -m 0 -R 1" "-K raidz -m 0 -R 2 -r 5" "-K draid -m 0" "-K draid -m 0 -R 2 -D 3 -r 8 -S 2" "-K raidz -m 2 -r 1" "-K raidz -m 3 -r 1" "-K raidz -m 0 -R 3 -r 6" "-K eraidz -m 0")
 bad=0
 # What went wrong is kept: KEEP names the directory, /tmp unless told.
 keep() { cp -r --sparse=always "$before" "${KEEP:-/tmp}/ztest-pool-$run-$$"; }
