@@ -281,6 +281,14 @@ impl VdevConfig {
         layout.map_or(bytes, |layout| layout.child_size(bytes))
     }
 
+    /// Whether a top-level vdev is in use, but nothing was ever given a place on it: OpenZFS gives a new vdev its
+    /// metaslabs in a txg after that which adds it.
+    #[must_use]
+    pub fn has_no_metaslabs(&self) -> bool {
+        let is_there = !self.is_hole() && !self.is_indirect();
+        is_there && self.metaslab_shift() == 0 && self.object(keys::METASLAB_ARRAY).is_none()
+    }
+
     /// A top-level vdev's metaslab size as a power of two.
     #[must_use]
     pub fn metaslab_shift(&self) -> u32 {

@@ -311,6 +311,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         pool.relabel_spares();
         pool.open_caches(options)?;
         pool.resume_trims()?;
+        pool.make_first_metaslabs()?;
         pool.follow_autoexpand()?;
         pool.go_on_expanding();
         pool.resume_removal();

@@ -8,6 +8,7 @@ pub(crate) mod diagnosis;
 pub(crate) mod disks;
 pub(crate) mod dtl;
 pub(crate) mod expand;
+mod first_metaslabs;
 mod free;
 mod grow;
 mod last_log;

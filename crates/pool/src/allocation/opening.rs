@@ -40,13 +40,15 @@ pub(crate) fn open(
     let maps = Arc::new(MosSpaceStore::new(Arc::clone(mos), forms(features)));
     let mut vdevs = Vec::with_capacity(config.children.len());
     for top in &config.children {
-        vdevs.push(if top.is_hole() || top.is_indirect() {
-            None
-        } else {
-            let space = open_vdev(mos, top, &maps, findings)?;
-            space.set_allocatable(!top.flag(keys::REMOVING));
-            Some(space)
-        });
+        vdevs.push(
+            if top.is_hole() || top.is_indirect() || top.has_no_metaslabs() {
+                None
+            } else {
+                let space = open_vdev(mos, top, &maps, findings)?;
+                space.set_allocatable(!top.flag(keys::REMOVING));
+                Some(space)
+            },
+        );
     }
     let logs = root
         .lookup(directory::LOG_SPACE_MAPS.as_bytes())?

@@ -46,6 +46,8 @@ pub(super) enum Change {
     EndReplacements,
     /// Vdevs take all that their devices have.
     Grow(Vec<VdevId>),
+    /// A vdev that has no metaslabs gets them.
+    FirstMetaslabs(VdevId),
 }
 
 #[derive(Default)]
@@ -143,6 +145,10 @@ impl SyncTask for VdevChanges {
                     let leaving = pass.end_replacements()?;
                     some_went |= !leaving.is_empty();
                     self.state.lock().leaving.extend(leaving);
+                }
+                Change::FirstMetaslabs(id) => {
+                    let space = pass.make_first_metaslabs(id)?;
+                    self.state.lock().space.extend(space);
                 }
                 Change::Grow(tops) => {
                     let space = pass.grow(&tops)?;

@@ -37,7 +37,10 @@ impl VdevObjects<'_> {
             let key = vdev_zap::ALLOCATION_BIAS.as_bytes();
             zap.add_value(self.tx, key, &Value::bytes(bias))?;
         }
-        self.metaslab_arrays(top, &zap)
+        if self.logged {
+            new_unflushed(self.objects, self.tx, &zap)?;
+        }
+        self.metaslab_array(top)
     }
 
     /// Makes one ZAP, and notes it in the configuration of its vdev.
@@ -53,7 +56,8 @@ impl VdevObjects<'_> {
         Ok(zap)
     }
 
-    fn metaslab_arrays(&self, top: &mut VdevConfig, zap: &Zap) -> Result<()> {
+    /// Makes the array of a top-level vdev's metaslabs, and notes it in its configuration.
+    pub(crate) fn metaslab_array(&self, top: &mut VdevConfig) -> Result<()> {
         let array = self.objects.allocate(
             self.tx,
             &AllocateObject {
@@ -62,9 +66,6 @@ impl VdevObjects<'_> {
             },
         )?;
         top.list.set(keys::METASLAB_ARRAY, array.id().0);
-        if self.logged {
-            new_unflushed(self.objects, self.tx, zap)?;
-        }
         // The array is as long as there are metaslabs, whatever was used of them.
         let count = top.asize().checked_shr(top.metaslab_shift()).unwrap_or(0);
         let last = count.saturating_sub(1);
