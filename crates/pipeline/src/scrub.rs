@@ -6,7 +6,7 @@ use base::{Bookmark, Txg};
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::GangHeader;
 use sys::Buffer;
-use vdev::{BlockRange, IoClass, Repaired, Verdict};
+use vdev::{BlockRange, IoClass, Repaired, Top, Verdict};
 
 use crate::pipeline::cache_key;
 use crate::read::{GangBudget, check, decode, is_ciphertext};
@@ -105,14 +105,13 @@ impl Pipeline {
             .in_class(IoClass::Scan)
             .uncached()
             .speculative();
-        match (self.read_stored(block, &request), &top) {
-            (Ok(data), Some(top)) if self.heals() => sum.count(top.heal(range, &data), length),
-            (Ok(_), _) => {}
-            (Err(_), _) if index == 0 => {
-                sum.unreadable += 1;
-                self.note_unreadable(block, bookmark);
-            }
-            (Err(_), _) => {}
+        let right = self.read_stored(block, &request);
+        if right.is_err() && index == 0 {
+            sum.unreadable += 1;
+            self.note_unreadable(block, bookmark);
+        }
+        if let Some(top) = &top {
+            sum.count(self.heal_copy(top, range, right.as_ref().ok()), length);
         }
         sum
     }
@@ -219,15 +218,25 @@ impl Pipeline {
                 None => wrong.push(dva),
             }
         }
-        let Some(right) = right else { return false };
-        if self.heals() {
-            for dva in wrong {
-                if let Ok(top) = self.vdevs.top(dva.vdev) {
-                    sum.count(top.heal(range_of(&dva), &right), length);
-                }
+        for dva in wrong {
+            if let Ok(top) = self.vdevs.top(dva.vdev) {
+                let healed = self.heal_copy(&top, range_of(&dva), right.as_ref());
+                sum.count(healed, length);
             }
         }
-        true
+        right.is_some()
+    }
+
+    /// Gives a copy that no device has right what another copy has. Where that cannot be, the devices that missed it
+    /// lack it still.
+    fn heal_copy(&self, top: &Top, range: BlockRange, right: Option<&Buffer>) -> Repaired {
+        match right {
+            Some(right) if self.heals() => top.heal(range, right),
+            Some(_) | None => {
+                top.leave_range_behind(range);
+                Repaired::default()
+            }
+        }
     }
 }
 

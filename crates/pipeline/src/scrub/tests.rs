@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{Rig, TXG, noise, request};
+use crate::{WritePolicy, WriteRequest};
 use base::VdevId;
 use std::sync::atomic::Ordering;
 use vdev::WriteGroup;
@@ -43,4 +44,42 @@ fn a_scrub_of_a_gang_that_contains_itself_ends_soon() {
     assert!(sum.unreadable > 0);
     // 64 headers of 512 bytes in two copies, and not three to the power of the depth.
     assert!(sum.examined_bytes <= 64 * 1024, "{sum:?}");
+}
+
+#[test]
+fn a_copy_that_is_healed_from_another_one_leaves_nothing_behind() {
+    for (by_copies, is_lost) in [(false, false), (true, false), (false, true), (true, true)] {
+        let rig = Rig::new();
+        let policy = WritePolicy {
+            copies: 2,
+            ..WritePolicy::METADATA
+        };
+        let data = noise(8192, 3);
+        let block = rig.write(&WriteRequest {
+            policy,
+            ..request(&data)
+        });
+        let block = block.expect("room");
+        // One device lacks the block, the other one has the first copy wrong, or both.
+        for dva in block.dvas().take(if is_lost { 2 } else { 1 }) {
+            rig.disks
+                .iter()
+                .for_each(|disk| disk.damage(dva.offset, 512));
+        }
+        let top = rig.pipeline.vdevs().top(VdevId(0)).expect("there");
+        let behind = &top.leaves()[0];
+        behind.set_missing([(TXG, 1)].into_iter().collect());
+        behind.begin_resilver();
+        rig.pipeline.set_heal(true);
+        let place = Bookmark::default();
+        let mut sum = Scrubbed::default();
+        if by_copies {
+            (0..2).for_each(|index| sum += rig.pipeline.scrub_copy(&block, place, index));
+        } else {
+            sum += rig.pipeline.scrub(&block, place);
+        }
+        behind.end_resilver();
+        assert_eq!((sum.unreadable, sum.unrepaired), (u64::from(is_lost), 0));
+        assert_eq!(behind.misses(TXG), is_lost, "{by_copies}");
+    }
 }

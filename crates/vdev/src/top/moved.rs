@@ -184,6 +184,12 @@ impl Top {
         }
     }
 
+    /// See [`Top::leave_range_behind`].
+    pub(super) fn leave_moved_behind(&self, range: BlockRange) {
+        let pieces = self.pieces(range).unwrap_or_default().into_iter();
+        pieces.for_each(|piece| piece.top.leave_range_behind(piece.range));
+    }
+
     /// Looks at every side of a block of a removed vdev; as [`Top::scrub`].
     pub(super) fn scrub_moved(
         &self,
@@ -201,10 +207,10 @@ impl Top {
             if promised {
                 piece.top.blame(failures, piece.range.birth);
             }
-            let leaves = piece.top.leaves().iter();
-            let is_left = |leaf: &&Arc<Leaf>| examined.data.is_none() || !leaf.is_readable();
-            left_behind(leaves.filter(is_left), piece.range.birth);
             if let Some(data) = &examined.data {
+                let leaves = piece.top.leaves().iter();
+                let is_away = |leaf: &&Arc<Leaf>| !leaf.is_readable();
+                left_behind(leaves.filter(is_away), piece.range.birth);
                 repaired += piece.top.repair(lacking, piece.range, &piece.slice(data));
             }
         }

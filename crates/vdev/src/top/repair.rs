@@ -49,7 +49,9 @@ impl Top {
     /// `promised` that they were written.
     ///
     /// A leaf that missed the bytes is always written, and asked only when no other leaf has them:
-    /// then it is believed if they are proven. Where that fails, [`Leaf::note_left`] is told.
+    /// then it is believed if they are proven. One that cannot be written has missed them still ([`Leaf::note_left`]).
+    /// Where no leaf has them the caller gives them to all ([`Top::heal`]), or says that nobody can
+    /// ([`Top::leave_range_behind`]).
     ///
     /// # Errors
     /// Only if the place is not inside the vdev.
@@ -91,7 +93,6 @@ impl Top {
             self.blame(&outcome.failures, range.birth);
         }
         let Some(data) = &outcome.data else {
-            self.leave_behind(range.birth);
             return Ok(outcome);
         };
         outcome.repaired = self.repair(&lacking, range, data);
@@ -181,6 +182,15 @@ impl Top {
     /// told of those that missed it.
     pub fn leave_behind(&self, birth: Txg) {
         left_behind(self.leaves(), birth);
+    }
+
+    /// The same of what lies at one place: nobody has the right bytes for it.
+    pub fn leave_range_behind(&self, range: BlockRange) {
+        match self.layout.kind() {
+            Kind::Single | Kind::Mirror => self.leave_behind(range.birth),
+            Kind::Indirect => self.leave_moved_behind(range),
+            Kind::RaidZ(_) | Kind::Draid(_) => self.leave_stripe_behind(range),
+        }
     }
 
     /// Writes bytes that are known to be right over copies that are not. Failing here changes nothing:

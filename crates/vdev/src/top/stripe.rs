@@ -157,6 +157,14 @@ impl Top {
         Ok(wanted.cloned().collect())
     }
 
+    /// See [`Top::leave_range_behind`].
+    pub(super) fn leave_stripe_behind(&self, range: BlockRange) {
+        let placement = self.placement(range.offset, range.len, range.birth);
+        let pieces = placement.pieces().iter();
+        let holders = pieces.flat_map(|piece| self.children.holders(piece));
+        holders.for_each(|holder| holder.left_behind(range.birth));
+    }
+
     /// Reads every column of a block from every leaf that has it, and gives right bytes to those that had others or had
     /// missed them; see [`Top::scrub`].
     pub(super) fn scrub_stripe(
@@ -169,11 +177,13 @@ impl Top {
         let repaired = data
             .as_ref()
             .map(|data| self.repair(&read.lacking, range, data));
-        // Those that were away, or all if nobody has the block.
-        let pieces = read.placement.pieces().iter();
-        let holders = pieces.flat_map(|piece| self.children.holders(piece));
-        let left = holders.filter(|holder| data.is_none() || !holder.is_readable());
-        left.for_each(|holder| holder.left_behind(range.birth));
+        if data.is_some() {
+            // Those that were away.
+            let pieces = read.placement.pieces().iter();
+            let holders = pieces.flat_map(|piece| self.children.holders(piece));
+            let left = holders.filter(|holder| !holder.is_readable());
+            left.for_each(|holder| holder.left_behind(range.birth));
+        }
         if promised {
             self.blame(&read.failures, range.birth);
         }

@@ -227,6 +227,7 @@ fn a_side_that_missed_a_block_without_checksum_is_no_source() {
     top.leaves()[0].begin_resilver();
     let outcome = top.scrub(range(0, 4096), true, &mut anything).unwrap();
     assert_eq!((outcome.data.is_none(), outcome.failures.len()), (true, 2));
+    top.leave_range_behind(range(0, 4096));
     // The loss is not forgotten, and the fresh side keeps what it has.
     top.leaves()[0].end_resilver();
     assert!(top.leaves()[0].misses(Txg(5)));
