@@ -237,6 +237,9 @@ impl History {
         }
         let mut troubled = self.troubled();
         troubled.insert(disk);
+        // One that is replaced, or that stands in, goes by itself when the other one has everything.
+        let own = view.there().filter(|top| top.has(disk));
+        troubled.extend(own.flat_map(|top| top.beside(disk)));
         can_do_without(pool, &troubled)
     }
 

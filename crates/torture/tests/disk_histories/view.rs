@@ -182,6 +182,15 @@ impl Whole {
     pub(crate) fn has(&self, disk: usize) -> bool {
         self.sides.iter().any(|side| side.disk == disk)
     }
+
+    /// Disks that hold the place of this one together with it, until one of them goes.
+    pub(crate) fn beside(&self, disk: usize) -> impl Iterator<Item = usize> {
+        let sides = self.sides.iter();
+        let shares = |side: &&Side| ["replacing", "spare"].contains(&side.above.as_str());
+        let above = sides.clone().filter(shares).find(|side| side.disk == disk);
+        let same = move |side: &&Side| above.is_some_and(|own| own.above == side.above);
+        sides.filter(same).map(|side| side.disk)
+    }
 }
 
 impl View {
