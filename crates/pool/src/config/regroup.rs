@@ -11,7 +11,7 @@ use super::VdevConfig;
 use crate::rebuild::fill::Fill;
 
 /// What only a top-level vdev says of itself.
-const OF_TOP: [&str; 10] = [
+const OF_TOP: [&str; 12] = [
     keys::METASLAB_ARRAY,
     keys::METASLAB_SHIFT,
     keys::ASHIFT,
@@ -20,6 +20,8 @@ const OF_TOP: [&str; 10] = [
     keys::IS_LOG,
     keys::NON_ALLOCATING,
     keys::REMOVING,
+    keys::INDIRECT_OBJECT,
+    keys::INDIRECT_BIRTHS,
     keys::ALLOCATION_BIAS,
     keys::VDEV_ZAP_TOP,
 ];

@@ -2,7 +2,9 @@ use super::*;
 use crate::churn::Churn;
 use crate::pool::Pool;
 use crate::tunables::REMOVAL_BYTES;
-use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Selection, VdevRole};
+use crate::{
+    AttachOptions, CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Selection, VdevRole,
+};
 use base::Guid;
 use format::config::VdevType;
 use std::os::unix::fs::FileExt;
@@ -354,4 +356,54 @@ fn what_cannot_be_removed_is_refused() {
     ));
     assert!(matches!(pool.cancel_removal(), Err(PoolError::NoRemoval)));
     pool.export().unwrap();
+}
+
+/// What a vdev says of its removal goes along when it becomes a single device meanwhile.
+#[test]
+fn a_replacement_ends_while_its_vdev_is_removed() {
+    for goes_on in [true, false] {
+        let _alone = in_steps(512);
+        let (bench, pool) = Bench::new(2, false);
+        let mut churn = Churn::new(&pool, 9);
+        churn.run(&pool, 4);
+        let old = guid_of(&pool, 1);
+        let path = bench.folder.path().join("new.img");
+        device::FileDevice::create(&path, SIZE).unwrap();
+        let replace = AttachOptions {
+            replace: true,
+            ..AttachOptions::default()
+        };
+        pool.attach_device(old, &NewDevice::Path(path), &replace)
+            .unwrap();
+        let sides = pool.config().root.children[1].children.clone();
+        let [_, new] = &sides[..] else {
+            panic!("it has ended already");
+        };
+        pool.take_out(new.guid(), OFFLINE).unwrap();
+        pool.remove_vdev(guid_of(&pool, 1)).unwrap();
+        pool.bring_online(new.guid()).unwrap();
+        pool.wait_scrub().unwrap();
+        while !pool.config().root.children[1].is_leaf() {
+            pool.sync().unwrap();
+        }
+        assert!(pool.is_removing());
+        let pool = if goes_on {
+            bench.close(pool);
+            let pool = bench.import();
+            REMOVAL_BYTES.set(256 << 10);
+            churn.run(&pool, 1);
+            pool.wait_removal().unwrap();
+            assert_eq!(kind_of(&pool, 1), VdevType::Indirect.name());
+            pool
+        } else {
+            pool.cancel_removal().unwrap();
+            pool
+        };
+        bench.close(pool);
+        let pool = bench.import();
+        churn.check(&pool);
+        churn.run(&pool, 2);
+        churn.check(&pool);
+        bench.close(pool);
+    }
 }
