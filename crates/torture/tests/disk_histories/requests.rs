@@ -101,7 +101,11 @@ impl History {
                 assert!(!is_there, "{request:?}: {after:#?}");
             }
             Request::TakeCheckpoint => {
-                self.checkpoint = Some((self.model.clone(), self.timeline.now()));
+                // What only the checkpoint has is given to no device that comes back later (docs/internals/checkpoints.md).
+                let mut sides = after.sides();
+                let is_whole = sides.all(|(_, side)| side.is_writable && side.missing.is_empty());
+                let is_kept = is_whole && self.troubled().is_empty();
+                self.checkpoint = is_kept.then(|| (self.model.clone(), self.timeline.now()));
             }
             Request::DiscardCheckpoint => self.checkpoint = None,
             Request::Reguid => {
