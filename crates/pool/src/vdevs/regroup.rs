@@ -411,11 +411,12 @@ impl FirstPass<'_> {
         if is_needed {
             return Err(PoolError::refused(NO_REPLICAS));
         }
-        leaf.set_condition(if how.faulted {
-            Condition::new(VdevState::Faulted, VdevAux::External)
-        } else {
-            Condition::new(VdevState::Offline, VdevAux::None)
-        });
+        if how.faulted {
+            leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::External));
+        } else if leaf.condition().state != VdevState::Faulted {
+            // A fault is what the configuration says first, and only `clear` ends it.
+            leaf.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
+        }
         if !how.temporary {
             self.services.config.change(|whole| {
                 if let Some(node) = whole.root.find_mut(guid) {

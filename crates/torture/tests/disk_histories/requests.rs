@@ -84,9 +84,10 @@ impl History {
                 assert_eq!(after.side(*leaf), None, "{request:?}: {after:#?}");
             }
             Request::Offline(leaf, how) if !how.faulted => {
-                // A spare may be in its place by now.
+                // A spare may be in its place by now; one that is faulted stays so.
                 let state = after.side(*leaf).map(|side| side.state);
-                let is_out = state.is_none_or(|state| state == VdevState::Offline);
+                let is_out = state
+                    .is_none_or(|state| matches!(state, VdevState::Offline | VdevState::Faulted));
                 assert!(is_out, "{request:?}: {after:#?}");
             }
             Request::Remove(top) => {
