@@ -102,7 +102,7 @@ impl History {
                 assert!(!is_there, "{request:?}: {after:#?}");
             }
             Request::TakeCheckpoint => {
-                // What only the checkpoint has is given to no device that comes back later (docs/internals/checkpoints.md).
+                // What only the checkpoint has no resilver gives to a device (docs/internals/checkpoints.md).
                 let mut sides = after.sides();
                 let is_whole = sides.all(|(_, side)| side.is_writable && side.missing.is_empty());
                 let is_kept = is_whole && self.troubled().is_empty();
