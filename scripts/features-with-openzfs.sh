@@ -133,8 +133,8 @@ reb() { must zp $W attach -s -w p $D/f/d1 $D/f/d2; }
 # Active while it is under way.
 one device_rebuild reb nothing enabled "" $D/f/d1 2 enabled
 # A device waits while another one is resilvered: the pool is handed over meanwhile, and the other one ends both.
-P=/sys/module/zfs/parameters
-hold() { echo $1 > $P/zfs_scan_suspend_progress; echo $2 > $P/zfs_resilver_defer_percent; }
+PARAMETERS=/sys/module/zfs/parameters
+hold() { echo $1 > $PARAMETERS/zfs_scan_suspend_progress; echo $2 > $PARAMETERS/zfs_resilver_defer_percent; }
 waits() { zp $1 status p > $D/st; [ "$(state $1)" = active ] && grep -q 'awaiting resilver' $D/st; }
 waiting() { # by whom
  for w in $1; do

@@ -202,7 +202,8 @@ impl View {
         sure: &mut Vec<&'static str>,
         possible: &mut Vec<&'static str>,
     ) {
-        if_so(self.is_removing, BUSY, sure);
+        // Another removal may have ended by then.
+        if_so(self.is_removing, BUSY, possible);
         let Some(removed) = self.there().find(|one| one.guid == top) else {
             possible.push(NO_SUCH);
             return;
