@@ -186,6 +186,10 @@ impl Top {
 
     /// The same of what lies at one place: nobody has the right bytes for it.
     pub fn leave_range_behind(&self, range: BlockRange) {
+        // A pointer may name any place, and nothing lies outside of the vdev.
+        if self.contains(range.offset, range.len, range.birth).is_err() {
+            return;
+        }
         match self.layout.kind() {
             Kind::Single | Kind::Mirror => self.leave_behind(range.birth),
             Kind::Indirect => self.leave_moved_behind(range),

@@ -370,3 +370,11 @@ fn what_a_child_gives_back_belongs_to_the_range_alone() {
         VdevError::Device(DeviceError::OutOfRange { .. })
     ));
 }
+
+#[test]
+fn what_lies_outside_of_the_vdev_is_left_behind_by_nobody() {
+    let (_devices, top) = raidz(1, 3);
+    for offset in [4 * SIZE as u64, u64::MAX - 511, u64::MAX] {
+        top.leave_range_behind(range(offset, 16384));
+    }
+}
