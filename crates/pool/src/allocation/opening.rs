@@ -101,7 +101,8 @@ pub(crate) fn geometry(top: &VdevConfig, class: ClassKind) -> Result<VdevGeometr
     }
 }
 
-fn open_vdev(
+/// Opens the space of one top-level vdev.
+pub(crate) fn open_vdev(
     mos: &ObjectSet,
     top: &VdevConfig,
     maps: &MosSpaceStore,

@@ -3,12 +3,10 @@
 //! is imported to be written.
 
 use base::VdevId;
-use dmu::Zap;
 use format::config::keys;
 use space::{VdevGeometry, VdevSpace};
 
-use crate::allocation::maps::VdevMaps;
-use crate::allocation::opening::{class_of, geometry};
+use crate::allocation::opening::open_vdev;
 use crate::error::Result;
 use crate::pool::Pool;
 use crate::sync::tasks::FirstPass;
@@ -54,21 +52,7 @@ impl FirstPass<'_> {
             logged: self.space.has_logs(),
         };
         objects.metaslab_array(&mut top)?;
-        let zap = top.object(keys::VDEV_ZAP_TOP);
-        let zap = zap
-            .map(|id| {
-                services
-                    .mos
-                    .object(id)
-                    .and_then(|object| Zap::open(&object))
-            })
-            .transpose()?;
-        let class = class_of(&top, zap.as_ref())?;
-        if let Some(array) = top.object(keys::METASLAB_ARRAY) {
-            let maps = VdevMaps::open(&services.mos, array, zap)?;
-            self.maps.set_vdev(id, maps);
-        }
-        let space = VdevSpace::new(geometry(&top, class)?, &[], self.findings);
+        let space = open_vdev(&services.mos, &top, self.maps, self.findings)?;
         services.config.change(|config| {
             if let Some(slot) = config.top_mut(id) {
                 *slot = top;
